@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +85,8 @@ class Aggregate(ABC):
     taken back."""
     numeric: ClassVar[bool] = False
     """Whether it needs numbers."""
+    compares: ClassVar[Literal["of", "by"] | None] = None
+    """Whose values it compares, so that they need an order."""
     of_nothing: ClassVar[int | None] = None
     """The value where no row passes."""
 

@@ -66,6 +66,7 @@ class Min(_Extreme):
     """The smallest value; NaN only where there is nothing else."""
 
     name = "min"
+    compares = "of"
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         return [pa.field("value", of)]
@@ -160,6 +161,7 @@ class ArgMin(_Extreme):
     """The value of the row with the smallest `by`; of equal ones the smallest value."""
 
     name = "arg_min"
+    compares = "by"
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         return [pa.field("by", by), pa.field("value", of)]

@@ -9,6 +9,7 @@ distinct values of its rows. Values are told apart by their text. For a fixed si
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.errors import ExpressionError
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes, encode
 from thalweg.model.sorting import inverse_order, representatives
 
@@ -55,7 +57,7 @@ class HeavyHitters(Aggregate):
     def of_rows(self, values: Values) -> Columns:
         assert values.of is not None
         there = values.present(values.of)
-        texts = values.of.cast(pa.string())
+        texts = _texts(values.of)
         if not there.all():
             texts = texts.take(pa.array(np.arange(len(values)), mask=~there))
         return [texts, pa.nulls(len(values), _COUNTS)]
@@ -83,6 +85,18 @@ class HeavyHitters(Aggregate):
         first = inverse_order(order)
         found = _closed(cell[often], kept, count[often], first, size, some=total > 0)
         return found.cast(kind)
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Values as texts; equal values, such as 0.0 and -0.0, have equal ones."""
+    if pa.types.is_nested(values.type):
+        return nested_texts(values).cast(pa.string())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
+        values = pc.add(values, pa.scalar(0.0, values.type))
+    return values.cast(pa.string())
 
 
 def _opened(parts: Columns, code: Codes) -> tuple[Codes, pa.Array, Codes]:

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from thalweg.errors import MalformedElementError, SchemaChangeError, did_you_mean, list_names
 
-__all__ = ["conform", "is_frame", "table_of"]
+__all__ = ["conform", "is_frame", "needs_plain_type", "plain_type", "table_of"]
 
 
 def is_frame(value: object) -> bool:
@@ -61,27 +62,48 @@ def _without_index(table: pa.Table) -> pa.Table:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without views, which few kernels of Arrow take."""
-    types_ = [_plain_type(field.type) for field in table.schema]
+    """Without views and run-end encoding, which few kernels of Arrow take."""
+    types_ = [plain_type(field.type) for field in table.schema]
     if types_ == table.schema.types:
         return table
     columns = [
-        column if column.type == type_ else column.cast(type_)
+        column if column.type == type_ else _plain_column(column, type_)
         for column, type_ in zip(table.columns, types_, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=table.schema.names)
 
 
-def _plain_type(type_: pa.DataType) -> pa.DataType:
+def _plain_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    if types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if types.is_list_view(column.type):  # the cast of a null among them is not a valid array
+        return pa.chunked_array([pa.array(column.to_pylist(), type_)])
+    return column if column.type == type_ else column.cast(type_)
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type that says the same without views and run-end encoding."""
     if types.is_string_view(type_):
         return pa.string()
     if types.is_binary_view(type_):
         return pa.binary()
+    if types.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
     if _is_list(type_):
-        return pa.list_(_plain_type(type_.value_type))
+        return pa.list_(plain_type(type_.value_type))
     if types.is_struct(type_):
-        return pa.struct([(field.name, _plain_type(field.type)) for field in type_])
+        return pa.struct([(field.name, plain_type(field.type)) for field in type_])
     return type_
+
+
+def needs_plain_type(type_: pa.DataType) -> bool:
+    """Whether a type has views or run-end encoding in it, which few kernels of Arrow take."""
+    odd = (types.is_string_view, types.is_binary_view, types.is_list_view, types.is_run_end_encoded)
+    if any(is_odd(type_) for is_odd in odd) or types.is_large_list_view(type_):
+        return True
+    return types.is_nested(type_) and any(
+        needs_plain_type(type_.field(at).type) for at in range(type_.num_fields)
+    )
 
 
 def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: str) -> pa.Table:
@@ -122,6 +144,9 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
     if types.is_dictionary(actual):
         column = column.cast(actual.value_type)
         actual = actual.value_type
+    if types.is_run_end_encoded(actual) or types.is_list_view(actual):
+        column = _plain_column(column, plain_type(actual))
+        actual = column.type
     if not _harmless(actual, declared):
         raise SchemaChangeError(
             f"{where}: the column {field.name!r} is {actual}; the source declared {declared}. Cast it first."
@@ -180,5 +205,6 @@ def _is_list(type_: pa.DataType) -> bool:
         types.is_list(type_)
         or types.is_large_list(type_)
         or types.is_list_view(type_)
+        or types.is_large_list_view(type_)
         or types.is_fixed_size_list(type_)
     )

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 
+import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
 from thalweg.io.events import Feed, batches_from
+from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.batch import Batch
-from thalweg.model.progress import Scope
+from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import Alarm, MergeInput
+from thalweg.operators.source.element_checks import ElementChecks
+from thalweg.operators.source.promise_checks import PromiseChecks
 from thalweg.plan.merging import Broken, Level, MergePolicy
+from thalweg.plan.properties import StreamProperties
+from thalweg.progress.admission import Ingress
 
 __all__ = ["InputStatus", "MergeStatus", "Merger"]
 
@@ -91,19 +98,33 @@ class Merger:
         *,
         level: Level = "R3",
         policy: MergePolicy | None = None,
-        groups: tuple[str, ...] = (),
+        groups: str | Sequence[str] = (),
         tolerance: float = 0.0,
         broken: Broken = "cut",
     ) -> None:
+        if not isinstance(schema, pa.Schema):
+            raise PlanError(f"merge: the columns must be a pyarrow schema; got {schema!r}.")
+        if not len(schema) or len(set(schema.names)) < len(schema):
+            raise PlanError(
+                f"merge: a stream needs one column at least, and none twice; got {schema.names}."
+            )
+        for field_ in schema:
+            if needs_plain_type(field_.type):
+                raise TypeMismatchError(
+                    f"merge: the column {field_.name!r} is {field_.type}, which few kernels of "
+                    f"Arrow take; make it {plain_type(field_.type)}."
+                )
         self._kernel = MergeKernel(
             schema,
             level=level,
             policy=policy,
-            groups=groups,
+            groups=(groups,) if isinstance(groups, str) else tuple(groups),
             tolerance=tolerance,
             broken=broken,
         )
         self._promised = MIN_TIME
+        self._batches = 0
+        """Batches that were pushed, for messages."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,10 +135,16 @@ class Merger:
         """The output's CTI: input rows that end before it have no effect."""
         return self._kernel.settled
 
-    def attach(self, name: str, since: int | None = None, *, insert_only: bool = False) -> None:
+    def attach(
+        self, name: str, since: TimeLike | None = None, *, insert_only: bool = False
+    ) -> None:
         """Add an input. It has every row that ends at `since` or later; without `since`, every row.
         It can lead once the output has promised `since`."""
-        self._kernel.attach(name, MIN_TIME if since is None else since, insert_only=insert_only)
+        ticks = MIN_TIME
+        if since is not None:
+            at = time_us(since) if isinstance(since, (date, np.datetime64)) else since
+            ticks = self._promise_checks(name).time(at, MIN_TIME, "since")
+        self._kernel.attach(name, ticks, insert_only=insert_only)
 
     def push(self, name: str, feed: Feed) -> list[Batch]:
         """Take elements of one input; returns the output. An invalid batch is refused whole."""
@@ -125,8 +152,30 @@ class Merger:
         out = []
         for batch in batches_from(feed, self.schema, name):
             if name in self._kernel.inputs:  # it may have left because it broke its level
-                out += self._news(self._kernel.push(name, batch))
+                out += self._news(self._kernel.push(name, self._checked(name, batch)))
         return out
+
+    def _checked(self, name: str, batch: Batch) -> Batch:
+        """The batch, if its columns and times are those of the merge; the groups of its promises
+        in values of their columns' types."""
+        batch = ElementChecks(name, self._batches, self.schema, StreamProperties()).well_formed(
+            batch
+        )
+        self._batches += 1
+        promises = batch.progress
+        if promises is NO_PROGRESS:
+            return batch
+        checks = self._promise_checks(name)
+        checks.time(promises.cti, MIN_TIME, "the CTI")
+        if not promises.scoped or not set(promises.scope_columns) <= set(self.schema.names):
+            return batch
+        scopes = checks.typed_scopes(promises)
+        times = [checks.time(t, MIN_TIME, "the CTI of a group") for t in promises.scoped.values()]
+        scoped = dict(zip(scopes, times, strict=True))
+        return batch.with_progress(replace(promises, scoped=scoped))
+
+    def _promise_checks(self, name: str) -> PromiseChecks:
+        return PromiseChecks(f"merge, input {name!r}", self.schema, Ingress(), None)
 
     def detach(self, name: str) -> list[Batch]:
         """Remove an input that leaves or has failed; returns the output. The others go on."""

@@ -17,6 +17,7 @@ from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch, batches_of
 from thalweg.model.delta import Delta
 from thalweg.model.elements import Element, Payload
+from thalweg.model.ordering import rank_values
 from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import encode
 from thalweg.model.time import INFINITY
@@ -37,10 +38,20 @@ def table_of_batches(batches: Sequence[Batch], schema: pa.Schema) -> pa.Table:
     repeated = delta.take(np.repeat(np.arange(len(delta)), delta.weight))
     columns = [pa.array(repeated.start), pa.array(repeated.end), *repeated.payload.columns]
     table = pa.Table.from_arrays(columns, names=["_start", "_end", *schema.names])
-    sortable = [
-        name for name in table.schema.names if not pa.types.is_nested(table.schema.field(name).type)
-    ]
-    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in sortable]))
+    keys = pa.Table.from_arrays(
+        [
+            pa.array(rank_values(column)) if _is_unordered(column.type) else column
+            for column in columns
+        ],
+        names=[str(number) for number in range(len(columns))],
+    )
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.schema.names])
+    return table.take(order)
+
+
+def _is_unordered(kind: pa.DataType) -> bool:
+    """Whether Arrow sorts no column of this type."""
+    return pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
 
 
 def _check_order(batch: Batch) -> None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.buffers import as_numbers
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes
 from thalweg.model.time import Times
 
@@ -115,9 +116,7 @@ def _as_binary(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     if pa.types.is_decimal(kind):
         return column.cast(pa.string())
-    # Nested values are rare as payload; their text is as good an identity.
-    values = column.to_pylist()
-    return pa.array([None if v is None else repr(v) for v in values], pa.large_string())
+    return nested_texts(column)
 
 
 def _digest_words(words: Words) -> tuple[Words, Words]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.digests import digest_texts, mix
+from thalweg.model.nested import nested_texts
 
 __all__ = ["Hashes", "hash_rows"]
 
@@ -87,8 +88,5 @@ def _hash_texts(column: pa.Array) -> Hashes:
         try:
             column = pc.cast(column, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            column = pa.array(
-                [None if value is None else repr(value) for value in column.to_pylist()],
-                pa.string(),
-            )
+            column = nested_texts(column)
     return digest_texts(column)[1]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes
 
 __all__ = ["dense_ranks", "float_keys", "floats_of_keys", "whole_keys"]
@@ -30,10 +31,7 @@ def dense_ranks(values: pa.Array) -> Codes:
     if numbers is None:
         keys = values
         if pa.types.is_nested(values.type):
-            keys = pa.array(
-                [None if value is None else repr(value) for value in values.to_pylist()],
-                pa.string(),
-            )
+            keys = nested_texts(values)
         elif pa.types.is_dictionary(values.type):
             keys = values.dictionary_decode()
     elif values.null_count:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes
 from thalweg.model.sorting import rank_codes
 from thalweg.model.time import Times
@@ -22,8 +23,7 @@ def rank_values(column: pa.Array) -> Codes:
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if pa.types.is_nested(column.type):
-        # Arrow does not order nested values. Their text does, the same in every process.
-        column = pa.array([repr(value) for value in column.to_pylist()], pa.string())
+        column = nested_texts(column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_boolean(column.type):

@@ -34,11 +34,13 @@ __all__ = [
     "Progress",
     "Scope",
     "pack_areas",
+    "pack_scope",
     "pack_values",
     "progress_of_text",
     "progress_text",
     "scope_values",
     "unpack_areas",
+    "unpack_scope",
     "unpack_values",
 ]
 
@@ -360,3 +362,24 @@ def unpack_values(packed: Any) -> list[Any]:
     else:
         values = packed
     return [math.nan if value != value else value for value in values]
+
+
+def pack_scope(scope: Scope) -> list[Any]:
+    """A scope as something that JSON can write: plain values as they are, each other one packed.
+
+    >>> pack_scope(("a", 1.5))
+    ['a', 1.5]
+    """
+    plain = (str, int, float, bool, type(None))
+    return [value if isinstance(value, plain) else pack_values([value]) for value in scope]
+
+
+def unpack_scope(packed: Sequence[Any]) -> Scope:
+    """The inverse of `pack_scope`.
+
+    >>> unpack_scope(pack_scope(("a", b"raw")))
+    ('a', b'raw')
+    """
+    return tuple(
+        unpack_values(value if isinstance(value, dict) else [value])[0] for value in packed
+    )

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from thalweg.model.nested import python_value
 from thalweg.model.rows import Rows
 
 __all__ = ["python_rows", "python_values"]
@@ -34,16 +34,4 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
-        return [_python_value(value) for value in column]
-
-
-def _python_value(value: pa.Scalar) -> Any:
-    try:
-        return value.as_py()
-    except (OverflowError, ValueError):
-        kind = value.type
-        if pa.types.is_timestamp(kind):
-            return np.array([value.cast(pa.int64()).as_py()], f"M8[{kind.unit}]")[0]
-        if pa.types.is_date(kind):
-            return np.array([value.cast(pa.int32()).as_py()], "M8[D]")[0]
-        return str(value)
+        return [python_value(value) for value in column]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from thalweg.model.nested import nested_texts
 from thalweg.model.time import Times, greatest
 
 __all__ = [
@@ -280,9 +281,7 @@ def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int64), 1
     if pa.types.is_nested(array.type):
-        # Nested values have no hash in Arrow; their text is as good an identity. Rare: lists and
-        # structs as payload.
-        array = pa.array([repr(value) for value in array.to_pylist()], pa.string())
+        array = nested_texts(array)
     encoded = array.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 

@@ -67,6 +67,7 @@ __all__ = [
     "min_",
     "partial_schema",
     "percentile",
+    "require_order",
     "stddev",
     "sum_",
     "variance",
@@ -96,6 +97,9 @@ class AggregateCall:
         of, by = self.types_in(schema)
         if self.aggregate.numeric and not (of is not None and is_number(of)):
             raise TypeMismatchError(f"{self} needs a number; {self.of} is {of}.")
+        compared = {"of": of, "by": by}.get(self.aggregate.compares or "")
+        if compared is not None:
+            require_order(compared, str(self))
         return self.aggregate.result_type(of, by)
 
     def types_in(self, schema: pa.Schema) -> tuple[pa.DataType | None, pa.DataType | None]:
@@ -128,6 +132,14 @@ class AggregateCall:
         inside += [str(parameter) for parameter in self.aggregate.parameters]
         return f"{self.aggregate.name}({', '.join(inside)})" + (
             f" where {self.where}" if self.where is not None else ""
+        )
+
+
+def require_order(kind: pa.DataType, what: str) -> None:
+    """Refuse to compare lists, structs and maps."""
+    if pa.types.is_nested(kind):
+        raise TypeMismatchError(
+            f"{what} compares values, and {kind} has no order; give a part of it."
         )
 
 

@@ -9,11 +9,16 @@ mutually consistent inputs. A level follows from what is known of the inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from thalweg.errors import PlanError, did_you_mean
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
+from thalweg.model.time import duration_us
 from thalweg.plan.properties import StreamProperties
 
 __all__ = [
@@ -26,6 +31,7 @@ __all__ = [
     "Missing",
     "RevisePolicy",
     "Settled",
+    "check_merge",
     "choose_level",
 ]
 
@@ -82,10 +88,42 @@ class MergePolicy:
                     f"merge: {name}={value!r} is not a policy{did_you_mean(str(value), choices)} "
                     f"There are: {', '.join(choices)}."
                 )
+        object.__setattr__(self, "lag", duration_us(self.lag, what="merge: lag"))
         if self.lag < 0:
             raise PlanError(f"merge: lag must not be negative; got {self.lag}.")
-        if not 0 < self.share <= 1:
-            raise PlanError(f"merge: share must be above 0 and at most 1; got {self.share}.")
+        if not is_number(self.share) or not 0 < self.share <= 1:
+            raise PlanError(f"merge: share must be above 0 and at most 1; got {self.share!r}.")
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def check_merge(
+    schema: pa.Schema,
+    level: Level | None,
+    groups: tuple[str, ...],
+    tolerance: float,
+    broken: Broken,
+) -> None:
+    """Refuse what cannot be merged: a level or a choice that there is not, a group by columns that
+    are not there."""
+    choices = (("level", level, get_args(Level)), ("broken", broken, get_args(Broken)))
+    for name, value, known in choices:
+        if value is not None and value not in known:
+            raise PlanError(
+                f"merge: {name}={value!r} is none of {', '.join(known)}"
+                f"{did_you_mean(str(value), known)}"
+            )
+    for name in groups:
+        if name not in schema.names:
+            raise UnknownColumnError(name, schema.names, "merge, groups")
+    if not is_number(tolerance) or not 0 <= tolerance < math.inf:
+        raise PlanError(
+            f"merge: tolerance is how far equal floats may differ, 0 or more; got {tolerance!r}."
+        )
+    if groups and level == "R4":
+        raise PlanError("merge: at R4 an answer may occur several times; leave groups= out.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from thalweg.errors import (
     did_you_mean,
 )
 from thalweg.expr import Column, Expr, ExprLike, as_expr
+from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan.nodes import Named
 from thalweg.windows.kinds import positive_ticks
@@ -96,12 +97,17 @@ def require_column(name: str, schema: pa.Schema, what: str) -> None:
 def schema_of(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
     if isinstance(columns, pa.Schema):
         # a file may say that a column has no nulls; a stream does not promise that of rows to come
-        return pa.schema([field.with_nullable(True) for field in columns])
+        return pa.schema([_plain(field.with_nullable(True)) for field in columns])
     if not isinstance(columns, Mapping):
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
         )
-    return pa.schema([(column, arrow_type(kind, where)) for column, kind in columns.items()])
+    fields = [pa.field(column, arrow_type(kind, where)) for column, kind in columns.items()]
+    return pa.schema([_plain(field) for field in fields])
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    return field.with_type(plain_type(field.type)) if needs_plain_type(field.type) else field
 
 
 def arrow_type(kind: str | pa.DataType, where: str) -> pa.DataType:

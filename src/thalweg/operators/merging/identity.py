@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
@@ -67,7 +67,9 @@ class Identity:
         for step in steps[1:]:
             if not len(open_):
                 break
-            near = _with_cells(exact.take(open_), [cell[open_] for cell in cells], step)
+            near = _with_cells(
+                exact.take(open_), [cell.take(pa.array(open_)) for cell in cells], step
+            )
             found = top.find(near) >= 0
             high[open_[found]], low[open_[found]] = near.high[found], near.low[found]
             open_ = open_[~found]
@@ -77,15 +79,16 @@ class Identity:
         """The digest of each row's group and start."""
         return digest_rows([*(rows.column(name) for name in self.groups), start], len(start))
 
-    def _cells(self, column: pa.Array) -> npt.NDArray[np.float64]:
+    def _cells(self, column: pa.Array) -> pa.Array:
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return np.asarray(np.floor(values / self.tolerance))
+        with np.errstate(over="ignore"):
+            cells = np.floor(values / self.tolerance)
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(cells, mask=nulls, from_pandas=False)
 
 
-def _with_cells(
-    exact: Digests, cells: list[npt.NDArray[np.float64]], step: tuple[int, ...]
-) -> Digests:
-    columns = [pa.array(cell + shift) for cell, shift in zip(cells, step, strict=True)]
+def _with_cells(exact: Digests, cells: list[pa.Array], step: tuple[int, ...]) -> Digests:
+    columns = [pc.add(cell, float(shift)) for cell, shift in zip(cells, step, strict=True)]
     more = digest_rows(columns, len(exact))
     return Digests(exact.high ^ more.high, exact.low ^ more.low)
 

@@ -32,9 +32,11 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import (
     Progress,
     Scope,
+    pack_scope,
     progress_of_text,
     progress_text,
     scope_values,
+    unpack_scope,
 )
 from thalweg.model.rows import Rows, encode
 from thalweg.model.sorting import representatives
@@ -59,7 +61,7 @@ from thalweg.operators.merging.ordered import (
     StrictLevel,
 )
 from thalweg.operators.rows.in_order import canonical_order
-from thalweg.plan.merging import Broken, Level, MergePolicy
+from thalweg.plan.merging import Broken, Level, MergePolicy, check_merge
 
 __all__ = ["MergeKernel"]
 
@@ -99,8 +101,7 @@ class MergeKernel(Operator):
         self.policy = MergePolicy() if policy is None else policy
         self.broken = broken
         self._sort = sort and level in ("R0", "R1", "R2")
-        if groups and level == "R4":
-            raise PlanError("merge: at R4 an answer may occur several times; leave groups= out.")
+        check_merge(schema, level, groups, tolerance, broken)
         self.identity = Identity(schema, groups, tolerance)
         self.level = self._level(level)
         self.inputs: dict[str, MergeInput] = {}
@@ -429,9 +430,14 @@ class MergeKernel(Operator):
     def unwanted(self, time: int) -> tuple[int, ...]:
         return (max(time, self.settled),) * self.ports
 
+    @property
+    def _columns(self) -> list[str]:
+        return [f"{field.name} {field.type}" for field in self.schema]
+
     def snapshot(self) -> Slices:
         figures = {
             "level": self.level.name,
+            "columns": self._columns,
             "settled": self.settled,
             "leader": None if self.leader is None else self.leader.name,
             "inputs": [asdict(member) for member in self.inputs.values()],
@@ -441,7 +447,9 @@ class MergeKernel(Operator):
             "left_out": self.left_out,
             "history": self._history,
             "groups": progress_text(self._output_progress()),
-            "group_leaders": [[list(scope), name] for scope, name in self.groups.leaders.items()],
+            "group_leaders": [
+                [pack_scope(scope), name] for scope, name in self.groups.leaders.items()
+            ],
             "scoped": {
                 name: progress_text(Progress(MIN_TIME, self.groups.columns, times))
                 for name, times in self._scoped.items()
@@ -455,6 +463,12 @@ class MergeKernel(Operator):
         if "merge" not in slices:
             raise StateError(f"merge: the snapshot has only {sorted(slices)}.")
         figures = json.loads(slices["merge"].column(0)[0].as_py())
+        saved = figures.get("columns", self._columns)
+        if saved != self._columns:
+            raise StateError(
+                f"merge: the snapshot is of a merge over {', '.join(saved)}; this one has "
+                f"{', '.join(self._columns)}."
+            )
         self.inputs = {each["name"]: MergeInput(**each) for each in figures["inputs"]}
         self.settled = figures["settled"]
         self.leader = self.inputs.get(figures["leader"] or "")
@@ -485,7 +499,9 @@ class MergeKernel(Operator):
             self.groups.begin(columns, self.level.group_rows())
         if promised.scoped:
             self.groups.promise(promised.scoped)
-        self.groups.leaders = {tuple(scope): name for scope, name in figures["group_leaders"]}
+        self.groups.leaders = {
+            unpack_scope(packed): name for packed, name in figures["group_leaders"]
+        }
 
     def state_size(self) -> StateSize:
         return self.level.state_size() + StateSize(0, self.groups.nbytes if self.groups else 0)

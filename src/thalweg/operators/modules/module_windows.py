@@ -23,6 +23,7 @@ from thalweg.expr import Frame
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
 from thalweg.model.sorting import representatives, sort_codes, sort_pairs
 from thalweg.model.time import Times, greatest, least
@@ -369,7 +370,7 @@ def in_order(code: Codes, count: int) -> Codes:
 def _rank(column: pa.Array) -> Codes:
     """Numbers that sort like the values of a column, nulls last."""
     if pa.types.is_nested(column.type):
-        column = pa.array([repr(value) for value in column.to_pylist()], pa.string())
+        column = nested_texts(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_null(column.type):

@@ -41,14 +41,7 @@ class ElementChecks:
 
     def checked(self, batch: Batch) -> Batch:
         """The batch, if everything about its elements is as it should be; its times as int64."""
-        if batch.schema != self.schema and not batch.schema.equals(
-            self.schema, check_metadata=False
-        ):
-            raise SchemaChangeError(
-                f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source declared {_named(self.schema)}. "
-                "Nothing of the batch was applied."
-            )
-        batch = self._shaped(batch)
+        batch = self._conforming(batch)
         if not len(batch):
             return batch
         if not self._plainly_right(batch):
@@ -57,6 +50,29 @@ class ElementChecks:
             self._check_adjusts(batch, np.where(batch.is_adjust, batch.new_end, batch.end))
         self._check_facts(batch)
         return batch
+
+    def well_formed(self, batch: Batch) -> Batch:
+        """The batch, if its columns are those of the source and its times are on the clock, for an
+        input that judges lifetimes itself."""
+        batch = self._conforming(batch)
+        if len(batch) and not self._plainly_right(batch):
+            self._check_range(batch.start, "start", infinite=False)
+            self._check_range(batch.end, "end", infinite=True)
+        if batch.is_adjust is not None and batch.new_end is not None:
+            new_end = np.where(batch.is_adjust, batch.new_end, batch.end)
+            self._check_range(new_end, "new end", infinite=True)
+        return batch
+
+    def _conforming(self, batch: Batch) -> Batch:
+        """The batch, if its columns are those of the source; its times as int64."""
+        if batch.schema != self.schema and not batch.schema.equals(
+            self.schema, check_metadata=False
+        ):
+            raise SchemaChangeError(
+                f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source declared {_named(self.schema)}. "
+                "Nothing of the batch was applied."
+            )
+        return self._shaped(batch)
 
     @staticmethod
     def _plainly_right(batch: Batch) -> bool:

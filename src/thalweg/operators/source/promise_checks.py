@@ -94,8 +94,14 @@ class PromiseChecks:
                 f"{self.place}: CTIs for groups must all be over the same columns, here {', '.join(wanted) or 'one at least'}; "
                 f"got {', '.join(columns) or 'none'} with {list(progress.scoped)[:3]}."
             )
+        return columns, self.typed_scopes(progress)
+
+    def typed_scopes(self, progress: Progress) -> list[Scope]:
+        """The groups of promises, in values of the columns' types."""
         values = []
-        for name, column in zip(columns, zip(*progress.scoped, strict=True), strict=True):
+        for name, column in zip(
+            progress.scope_columns, zip(*progress.scoped, strict=True), strict=True
+        ):
             kind = self.schema.field(name).type
             try:
                 values.append(scope_values(column_of(column, kind)))
@@ -103,4 +109,4 @@ class PromiseChecks:
                 raise SchemaChangeError(
                     f"{self.place}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
                 ) from reason
-        return columns, list(zip(*values, strict=True))
+        return list(zip(*values, strict=True))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr
 from thalweg.model.clocks import lasting
-from thalweg.plan.aggregates import AggregateCall
+from thalweg.plan.aggregates import AggregateCall, require_order
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import (
     Grid,
@@ -192,7 +192,7 @@ class TopK(GroupedOperator):
             raise WindowError(
                 "top_k: sessions have no top-k; use a snapshot, tumbling or hopping window."
             )
-        self.by.type_in(lifetime_schema(self.input.schema))
+        require_order(self.by.type_in(lifetime_schema(self.input.schema)), f"top_k by {self.by}")
         require_known(self.keys, self.input.schema, "top_k")
         schema = self.input.schema
         if self.rank is not None:

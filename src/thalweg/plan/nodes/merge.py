@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.plan.expressions import Keys
 from thalweg.plan.merging import (
@@ -15,9 +17,10 @@ from thalweg.plan.merging import (
     Level,
     LevelChoice,
     MergePolicy,
+    check_merge,
     choose_level,
 )
-from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import by_columns
 from thalweg.plan.nodes.groups import TopK, WindowAggregate
 from thalweg.plan.properties import StreamProperties
@@ -54,9 +57,9 @@ class Merge(Node):
             if other.schema.names != first.names or other.schema.types != first.types:
                 raise TypeMismatchError(
                     f"merge: stream {number} has other columns than the first one: "
-                    f"{other.schema.names} and {first.names}. Streams that are merged mean the same."
+                    f"{_listed(other.schema)}; and {_listed(first)}. Streams that are merged mean the same."
                 )
-        require_known(self.groups, first, "merge")
+        check_merge(first, self.level, self.groups, self.tolerance, self.broken)
         properties = [stream.properties for stream in self.streams]
         keys = {each.group_keys for each in properties}
         self._settle(
@@ -143,3 +146,7 @@ def _facts(stream: Node, *, final: bool) -> InputFacts:
         ordered=properties.ordered,
         whole_runs=windows or stream.whole_runs,
     )
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
