@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes, encode, encode_together, take_column
 from thalweg.model.time import greatest, least
 
@@ -201,11 +202,11 @@ def _values(column: pa.Array) -> list[Hashable]:
         column = column.cast(
             pa.int32() if column.type.bit_width == 32 else pa.int64()
         )  # pyarrow makes slow objects of times
+    if pa.types.is_nested(column.type):
+        column = nested_texts(column)
     values: list[Hashable] = column.to_pylist()
     if pa.types.is_floating(column.type):
         return ["NaN" if value != value else value for value in values]
-    if pa.types.is_nested(column.type):
-        return [repr(value) for value in values]
     return values
 
 
