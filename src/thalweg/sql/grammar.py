@@ -239,6 +239,8 @@ class _Streams(WindowParser):
 
 
 class ThalwegSql(Dialect):
+    NULL_ORDERING = "nulls_are_last"
+
     class Tokenizer(ThalwegExpressions.Tokenizer):
         KEYWORDS = {**ThalwegExpressions.Tokenizer.KEYWORDS, **_WORDS}  # noqa: RUF012 - sqlglot's way to declare
         COMMENTS = tokens.Tokenizer.COMMENTS

@@ -39,6 +39,8 @@ class Grouping:
     keys: list[Key]
     columns: tuple[str, ...]
     window: AssignedWindow
+    window_call: exp.Expr | None = None
+    """The window function in GROUP BY."""
 
 
 def grouping_of(
@@ -48,9 +50,12 @@ def grouping_of(
     if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
         context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
     nodes = [
-        _without_alias(select, node, relation)
+        _without_alias(select, node.unnest(), relation)
         for node in (group.expressions if group is not None else [])
     ]
+    for node in nodes:
+        if isinstance(node, exp.Literal):
+            context.text.refuse_node(node, "GROUP BY names columns; a constant groups nothing.")
     window = _window(context, select, relation, clause, nodes)
     keys: list[Key] = []
     columns: list[str] = []
@@ -93,7 +98,8 @@ def grouping_of(
             )
             keys.append(Key(exp.column(name), field, Column(name)))
             columns.append(name)
-    return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window)
+    called = next((node for node in nodes if is_window_function(node, relation)), None)
+    return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window, called)
 
 
 def _field_of(context: Context, relation: Relation, node: exp.Expr) -> Field | None:

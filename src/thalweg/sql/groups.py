@@ -44,6 +44,8 @@ class GroupReader(RowReader):
         self.calls: dict[str, AggregateCall] = {}
         self.modules: dict[str, ModuleCall] = {}
         self.distincts: dict[str, DistinctCall] = {}
+        self.window_call: exp.Expr | None = None
+        """The window function in GROUP BY."""
         self.preferred_name = ""
         """The alias that the query gives to the next aggregate; empty: none."""
 
@@ -67,6 +69,12 @@ class GroupReader(RowReader):
         function, _, edge = node.this.lower().rpartition("_")
         if edge not in ("start", "end", "rowtime") or function not in ("tumble", "hop", "session"):
             return None
+        called = self.window_call
+        if node.expressions and called is not None and node.expressions != called.expressions:
+            self.source.refuse_node(
+                node,
+                f"{node.this} says other windows than GROUP BY {self.source.said(called)}; write the same arguments.",
+            )
         name = "window_start" if edge == "start" else "window_end"
         if name not in self.names:
             self.source.refuse_node(node, f"these windows have no {name}.")

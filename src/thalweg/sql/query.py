@@ -11,7 +11,7 @@ from sqlglot import exp
 from thalweg.sql.expressions import Context
 from thalweg.sql.relations import Relation, base_relation, time_name
 from thalweg.sql.select import compile_select
-from thalweg.sql.text import SqlText
+from thalweg.sql.text import TOO_DEEP, SqlText
 from thalweg.stream import Stream
 
 __all__ = ["compile_query"]
@@ -26,6 +26,19 @@ def compile_query(
 ) -> Stream:
     """The stream that a query says."""
     source = SqlText(text)
+    try:
+        return _compile(source, streams, time, parameters, views)
+    except RecursionError:
+        source.refuse(TOO_DEEP, 0)
+
+
+def _compile(
+    source: SqlText,
+    streams: Mapping[str, Stream],
+    time: Mapping[str, str] | str,
+    parameters: Mapping[str, object],
+    views: Mapping[str, str],
+) -> Stream:
     names = {name: time if isinstance(time, str) else time.get(name, "ts") for name in streams}
     relations = {
         name: base_relation(name, stream, time_name(stream, names[name]))
@@ -42,6 +55,8 @@ def _query(context: Context, node: exp.Expr) -> Relation:
     with_ = node.args.get("with_")
     if with_ is not None:
         context = _with(context, with_)
+    if isinstance(node, (exp.Subquery, exp.Union)):
+        _refuse_rank(context, node)
     if isinstance(node, exp.Subquery):
         return _query(context, node.this)
     if isinstance(node, exp.Union):
@@ -49,6 +64,16 @@ def _query(context: Context, node: exp.Expr) -> Relation:
     if not isinstance(node, exp.Select):
         context.text.refuse_node(node, "a query is expected: SELECT ... FROM ...")
     return compile_select(context, node, _query)
+
+
+def _refuse_rank(context: Context, node: exp.Expr) -> None:
+    """ORDER BY and LIMIT behind a UNION or a query in brackets."""
+    for part in ("order", "limit", "offset"):
+        if node.args.get(part):
+            context.text.refuse_node(
+                node.args[part],
+                "a stream has no end to be sorted; ORDER BY and LIMIT rank the groups of one SELECT with a window.",
+            )
 
 
 def _with(context: Context, node: exp.Expr) -> Context:

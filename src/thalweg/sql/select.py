@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from thalweg.errors import did_you_mean
 from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall, count
@@ -172,9 +173,24 @@ def _starred(context: Context, relation: Relation, item: exp.Expr) -> list[Field
         context.text.refuse_node(
             item, f"unknown stream {table!r}. Streams here: {', '.join(relation.tables)}."
         )
-    return [
+    fields = [
         field for field in relation.fields if field.shown and (not table or field.table == table)
     ]
+    star = item if isinstance(item, exp.Star) else item.this
+    for part in ("replace", "rename", "ilike"):
+        if star.args.get(part):
+            context.text.refuse_node(
+                item, f"* {part.upper()} is not known here; write the columns out."
+            )
+    left_out = [node.name for node in star.args.get("except_") or ()]
+    for name in left_out:
+        if name not in {field.name for field in fields}:
+            known = [field.name for field in fields]
+            context.text.refuse_node(
+                item,
+                f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {', '.join(known)}.",
+            )
+    return [field for field in fields if field.name not in left_out]
 
 
 def _name(item: exp.Expr, number: int) -> str:
@@ -226,6 +242,7 @@ def _groups(
     if window.end is not None:
         names[WINDOW_END] = relation.clocked(window.end)
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
+    reader.window_call = grouping.window_call
     columns: list[tuple[str, str, Expr]] = []
     for number, item in enumerate(select.expressions, 1):
         if _star(item) is not None:
@@ -289,6 +306,12 @@ def _best(
     if not isinstance(number, exp.Literal) or not number.name.isdigit() or int(number.name) < 1:
         context.text.refuse_node(limit, "LIMIT takes a whole number, at least one.")
     ranked = order.expressions[0]
+    if isinstance(ranked.this, exp.Literal):
+        context.text.refuse_node(ranked, "ORDER BY names what ranks; a constant ranks nothing.")
+    if ranked.args.get("nulls_first"):
+        context.text.refuse_node(
+            ranked, "groups without a value come last here; leave NULLS FIRST out."
+        )
     by = reader.convert(ranked.this)
     with context.text.at(order):
         together = groups.stream.with_columns(_window=Column(START)).group_by("_window")

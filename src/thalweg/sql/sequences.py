@@ -30,6 +30,12 @@ def sequence_of(
 ) -> Relation:
     """The relation of a sequence; `absent` has the streams of NOT by the step they stand before."""
     names = [_name(context, node, step, at) for at, step in enumerate(steps)]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            context.text.refuse_node(
+                node.expressions[at],
+                f"two steps of SEQ are called {name!r}; name them apart with AS.",
+            )
     for at in absent:
         if not 0 < at < len(steps):
             context.text.refuse_node(node, "NOT stands between two steps of SEQ.")

@@ -19,11 +19,14 @@ from thalweg.expr._syntax import Source, open_quote
 from thalweg.sql.grammar import STATEMENT_TOKENS, ThalwegSql
 from thalweg.sql.syntax import Place, WindowClause
 
-__all__ = ["SqlText"]
+__all__ = ["TOO_DEEP", "SqlText"]
 
 _WORD = re.compile(r"\w+")
 _CLOSING = re.compile(r"[\s*]*\)")
 """Tokens whose place sqlglot's tree does not record: a star, and the end of a call."""
+
+
+TOO_DEEP = "the query is too deep; name parts of it in WITH, and write long chains of OR as IN."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class SqlText(Source):
         except ParseError as error:
             self._refuse_syntax(error, tokens)
         except RecursionError:
-            self.refuse("the query is too deep; name parts of it in WITH.", 0)
+            self.refuse(TOO_DEEP, 0)
         if len(trees) != 1 or trees[0] is None:
             self.refuse("one query is expected.", tokens[0].start)
         return _with_whole_names(trees[0])
@@ -145,6 +148,8 @@ class SqlText(Source):
             description = f"{token.text!r} is not expected here"
         elif description.startswith("Required keyword"):
             description = f"something is missing at {token.text!r}"
+        elif description.startswith("Expected table name"):
+            description = f"the name of a stream is missing at {token.text!r}"
         elif description.startswith(("Expect", "Failed")):
             description = f"{description[0].lower()}{description[1:]}, at {token.text!r}"
         self.refuse(f"{description}.", token.start, token.end)
