@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ class _Commands(click.Group):
             raise click.ClickException(
                 str(MissingPackageError(str(error.name), extra, _called(ctx)))
             ) from error
+        except OSError as error:
+            if error.filename is None or error.errno == errno.EPIPE:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}.") from error
         except ThalwegError as error:
             from thalweg.model.printing import printable
 

@@ -148,9 +148,7 @@ def sql(
         checkpoint=checkpoint,
         parameters=_parameters(params),
     )
-    script = text if file is None else file.read_text(encoding="utf-8")
-    if script is None and not sys.stdin.isatty():
-        script = sys.stdin.read()
+    script = _script(file) if text is None else text
     player = Player(
         Script(job),
         in_process=in_process,
@@ -220,6 +218,19 @@ class Player:
                 click.echo(line)
         else:
             play(job, query, out, most=self.most)
+
+
+def _script(file: Path | None) -> str | None:
+    """The statements of a file, or of standard input where that is no terminal."""
+    try:
+        if file is not None:
+            return file.read_text(encoding="utf-8-sig")
+        return None if sys.stdin.isatty() else sys.stdin.read()
+    except UnicodeDecodeError as reason:
+        place = "standard input" if file is None else str(file)
+        raise click.ClickException(
+            f"{place} is no text in UTF-8 (byte {reason.start}); statements in SQL are."
+        ) from reason
 
 
 def _explained(job: Job, query: tw.Stream) -> str:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 import thalweg as tw
 from thalweg.cli.sql_sources import Place
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, ThalwegError
 from thalweg.model.answers import AnswerRow, Answers, Changelog
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
@@ -192,6 +193,15 @@ class Job:
         if not final and not table.num_rows:
             return
         file = folder / f"answers.{self.sink.format}"
+        try:
+            self._write_file(table, file)
+        except pa.ArrowException as reason:
+            raise ThalwegError(
+                f"{file}: the columns do not fit {self.sink.format}: {str(reason).splitlines()[0]}. "
+                "Choose another format, or leave them out."
+            ) from reason
+
+    def _write_file(self, table: pa.Table, file: Path) -> None:
         if self.sink.format == "parquet":
             pq.write_table(table, file)
         elif self.sink.format == "csv":
