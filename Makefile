@@ -16,6 +16,10 @@ IN_PROCESS_TESTS := "not slow and not xdist_group"
 SPARK_TESTS := "not slow and xdist_group"
 FAILED := --last-failed --last-failed-no-failures none
 
+# Compiled modules are kept, also where the environment asks for none: without them every pytest worker and every process that a
+# test starts compiles the project, its tests and its dependencies anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint type docs bench soak fix clean
 
