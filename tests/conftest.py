@@ -7,6 +7,7 @@ looks at.
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,14 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 GROUP = 'xdist_group("spark")'
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests live until the end: the garbage collector need not go through
+    their half a million objects again, nor start after every few hundred new ones."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
