@@ -32,6 +32,10 @@ _OLDER = (b"thalweg-snapshot-1",)
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 
+_IPC_OPTIONS = pa.ipc.IpcWriteOptions()
+"""Made once: a writer without options reads them from the environment for every slice."""
+
+
 def fingerprint(plan: Node, consistency: str) -> str:
     """What a snapshot must agree on with the query it is restored into: the signatures of all
     operators, sources with what they declare among them, and who reads whom."""
@@ -42,7 +46,7 @@ def fingerprint(plan: Node, consistency: str) -> str:
 
 def _blob(rows: Rows) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
         writer.write_batch(rows)
     return bytes(sink.getvalue())
 

@@ -8,7 +8,7 @@ its source it comes from.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -168,7 +168,7 @@ class Header:
     def to_json(self) -> str:
         plain: tuple[object, ...] = (None, "", [], (), Message.ROWS)
         return json.dumps(
-            {name: value for name, value in asdict(self).items() if value not in plain}
+            {name: value for name in self.__slots__ if (value := getattr(self, name)) not in plain}
         )
 
     @classmethod
@@ -200,9 +200,13 @@ class Chunk:
         return self._read[0]
 
 
+_IPC_OPTIONS = pa.ipc.IpcWriteOptions()
+"""Made once: a writer without options reads them from the environment for every slice."""
+
+
 def write_rows(rows: Rows) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
         writer.write_batch(rows)
     return bytes(sink.getvalue().to_pybytes())
 

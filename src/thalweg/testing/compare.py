@@ -66,19 +66,19 @@ def sort_rows(rows: Iterable[Row]) -> list[Row]:
 def _without_equals(expected: list[Row], actual: list[Row]) -> tuple[list[Row], list[Row]]:
     """Both tables without the rows that agree exactly: what is left is small and may be compared
     pair by pair."""
-    common = Counter(map(_exact, expected)) & Counter(map(_exact, actual))
-    return _less(expected, common), _less(actual, common)
+    wanted, found = list(map(_exact, expected)), list(map(_exact, actual))
+    common = Counter(wanted) & Counter(found)
+    return _less(expected, wanted, common), _less(actual, found, common)
 
 
 def _exact(row: Row) -> Hashable:
     return row[0], row[1], identity(row[2])
 
 
-def _less(rows: list[Row], common: Counter[Hashable]) -> list[Row]:
+def _less(rows: list[Row], keys: list[Hashable], common: Counter[Hashable]) -> list[Row]:
     left = Counter(common)
     rest = []
-    for row in rows:
-        key = _exact(row)
+    for row, key in zip(rows, keys, strict=True):
         if left[key]:
             left[key] -= 1
         else:

@@ -39,17 +39,18 @@ class EngineType(Protocol):
 def engine_runner(engine: EngineType | None = None) -> Runner:
     """The runner that plays forms on an engine class; without one, on `thalweg.run.Engine`."""
     kind = engine if engine is not None else _default()
+    # Who goes on after a restart builds the query anew: same meaning, other objects.
+    copies: dict[Node, Node] = {}
 
     def run(query: Node, form: Form, consistency: str) -> list[Batch]:
         schemas = {node.name: node.schema for node in walk(query) if isinstance(node, Source)}
-        again = deepcopy(
-            query
-        )  # who goes on after a restart builds the query anew: same meaning, other objects
         running = kind(query, consistency=consistency)
         output: list[Batch] = []
         for part in form.steps:
             if isinstance(part, Restart):
-                running = kind.restore(again, running.snapshot(), consistency=consistency)
+                if query not in copies:
+                    copies[query] = deepcopy(query)
+                running = kind.restore(copies[query], running.snapshot(), consistency=consistency)
             else:
                 output += running.push(part.source, part.batch(schemas[part.source]))
         return output + running.finish()

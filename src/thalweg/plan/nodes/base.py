@@ -122,7 +122,7 @@ class Node:
     def _child_fields(self) -> tuple[str, ...]:
         return tuple(f.name for f in fields(self) if f.init and _nodes_in(getattr(self, f.name)))
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The operator's name in `explain()` and in operator ids."""
         name = type(self).__name__
@@ -243,7 +243,7 @@ class Node:
         None: nothing is known, and readers that want less cannot be told upstream."""
         return None
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """Saved state fits an operator with the same signature: every setting, and the columns of
         every input. What `explain` prints has no part in it."""
