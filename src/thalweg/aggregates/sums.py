@@ -32,6 +32,9 @@ __all__ = [
 
 _SMALL = 2**31
 _INT64 = pa.int64().id
+_SMALL_TYPES = frozenset(
+    kind.id for kind in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
+)
 
 
 class Count(Aggregate):
@@ -208,7 +211,7 @@ def _counted(values: Values) -> Codes:
 
 def _is_small(kind: pa.DataType) -> bool:
     """Types whose values are all below 2^31."""
-    return bool(pa.types.is_boolean(kind) or (kind.bit_width <= 32 and kind != pa.uint32()))
+    return kind.id in _SMALL_TYPES
 
 
 def _are_whole(parts: Columns) -> bool:

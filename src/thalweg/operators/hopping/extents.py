@@ -21,7 +21,7 @@ from thalweg.operators.groups import ranges
 __all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "next_after", "occupied"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Places:
     """Where the rows of windows stand: those of a window are [first, beyond) in the order `rows`."""
 
@@ -33,7 +33,7 @@ class Places:
         return Places(self.rows, self.first[mask], self.beyond[mask])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made several times a batch: a frozen one takes five times as long
 class Frames:
     """Windows by partition and in order: the interval each covers, the lifetime of its answer, and
     its id. An answer is complete at `over`, or at its end. `places` are known where the kind has to
@@ -90,7 +90,7 @@ def next_after(begins: Codes, end: int) -> Codes:
     return beyond
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Occupied:
     """Pairs of a group and a window that has rows of it: `representative` is a row of the
     group, [lo, hi) its rows in the order `rows`."""

@@ -391,7 +391,7 @@ class WindowEngine(Operator):
         return size if self._totals is None else size + self._totals.size()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Taken:
     """The changes of a batch, as they came and as they are held, and the partition of each."""
 
@@ -401,7 +401,7 @@ class _Taken:
     rows_partition: Codes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Look:
     """Rows in order, totals (partition and position of each), and the windows that they make."""
 
@@ -411,7 +411,7 @@ class _Look:
     frames: Frames
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Continued:
     """Answers, of which those that had `left` without an end get one."""
 
@@ -429,7 +429,7 @@ class _Continued:
         return Batch(rows.payload, rows.start, before, rows.end, left, progress)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reached:
     """Up to where answers had left before a batch."""
 
