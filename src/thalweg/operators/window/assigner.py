@@ -309,8 +309,8 @@ class WholePartitions(Assigner):
 
     def waiting(self, due: Line) -> Codes:
         pending = self._pending
-        waits: Bools = (pending <= due.of(np.arange(len(pending)))) & (pending != INFINITY)
-        found = waits.nonzero()[0]
+        line = due.of(np.arange(len(pending))) if due.ahead else due.common
+        found: Codes = ((pending <= line) & (pending != INFINITY)).nonzero()[0]
         pending[found] = INFINITY
         return found
 
@@ -322,10 +322,16 @@ class WholePartitions(Assigner):
 
     def wait(self, partition: Codes, leaves: Times, out: Line) -> None:
         """Windows that are complete at some times, or later, wait unless they are out."""
-        self._pending = grown(self._pending, partition, INFINITY)
-        later = (leaves > out.of(partition)).nonzero()[0]
-        if len(later):
-            np.minimum.at(self._pending, partition[later], leaves[later])
+        if not len(partition):
+            return
+        if len(self._pending) < len(self.held.partitions.index):
+            self._pending = grown(self._pending, partition, INFINITY)
+        if out.ahead or least(leaves) <= out.common:
+            later = (leaves > out.of(partition)).nonzero()[0]
+            if not len(later):
+                return
+            partition, leaves = partition[later], leaves[later]
+        np.minimum.at(self._pending, partition, leaves)
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)

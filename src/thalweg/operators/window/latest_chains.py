@@ -41,7 +41,7 @@ class LatestChains:
         """Add starts. The partitions of the chains that are not the latest any more, or never were,
         and of each the last start, or an earlier one."""
         early = start <= self.first[partition] - self._gap
-        if early.any():
+        if np.count_nonzero(early):
             late = ~early
             older = self.extend(partition[late], start[late])
             return (

@@ -72,7 +72,8 @@ class SessionAssigner(WholePartitions):
     def waiting(self, due: Line) -> Codes:
         """Partitions whose newest session is over, and those that may have an older one."""
         last = self._newest.last
-        over = self._waits & (last + self._gap <= due.of(np.arange(len(last))))
+        line = due.of(np.arange(len(last))) if due.ahead else due.common
+        over = self._waits & (last + self._gap <= line)
         found = over.nonzero()[0]
         self._waits[found] = False
         older = super().waiting(due)
