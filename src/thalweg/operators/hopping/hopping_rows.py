@@ -58,6 +58,7 @@ class HoppingRowsKernel(GridOperator):
         consistency: Consistency,
     ) -> None:
         self.schema = schema
+        self._nothing = Delta.empty(schema)
         self._keys = keys
         self._grid = Grid(window)
         self._release = Release(self._grid, consistency)
@@ -100,7 +101,7 @@ class HoppingRowsKernel(GridOperator):
         group = self._held.group_of(delta.payload)
         if not len(late):
             self._held.apply(delta, group)
-            return Delta.empty(self.schema)
+            return self._nothing
         touched = np.unique(group[late])
         low, high = int(earliest[late].min()), int(latest[late].max())
         span = self._span(low, high)
@@ -125,7 +126,7 @@ class HoppingRowsKernel(GridOperator):
         length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
         count = np.count_nonzero(length)
         if not count:
-            return Delta.empty(self.schema)
+            return self._nothing
         if count < len(length):
             inside = length > 0
             rows, group = rows.filter(inside), group[inside]

@@ -25,7 +25,7 @@ from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.rows import Codes, Rows, encode_together
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import INFINITY, MIN_TIME, greatest
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -83,7 +83,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def process(self, port: int, batch: Batch) -> Batch:
         if len(batch) and not self._endless:
-            self._endless = int(batch.end.max()) == INFINITY
+            self._endless = greatest(batch.end) == INFINITY
         given = batch.progress
         if not (self._apart or given.scoped or given.boxes or given.areas):
             return self.inner.process(port, batch)

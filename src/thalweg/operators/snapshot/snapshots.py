@@ -100,6 +100,7 @@ class SnapshotKernel(Operator):
         self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate
     ) -> None:
         self.schema = schema
+        self._nothing = Delta.empty(schema)
         self._keys = keys
         self._gate = gate
         self._fields = [held.field(name) for name in keys]
@@ -121,7 +122,7 @@ class SnapshotKernel(Operator):
         weight one."""
 
     def process(self, port: int, batch: Batch) -> Batch:
-        changes = Delta.empty(self.schema)
+        changes = self._nothing
         if len(batch):
             self._watermark = max(self._watermark, greatest(batch.start))
             changes = self._apply(self.project(batch))
@@ -186,7 +187,7 @@ class SnapshotKernel(Operator):
         """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after
         the change numbered behind those before it."""
         if not len(rows):
-            return Delta.empty(self.schema)
+            return self._nothing
         if greatest(rows.weight) > 1:
             unit = np.repeat(np.arange(len(rows)), rows.weight)
             rows, group = rows.take(unit), group[unit]

@@ -78,6 +78,7 @@ class WindowEngine(Operator):
         what: str = "WindowAggregate",
     ) -> None:
         self.schema = schema
+        self._nothing = Delta.empty(schema)
         self._assigner, self._values, self._columns, self._wid = assigner, values, columns, wid
         fields = [*(given.field(name) for name in columns), *values.fields]
         self._parts = pa.schema(fields)
@@ -144,7 +145,7 @@ class WindowEngine(Operator):
         assigner.seen(taken.given, taken.partition, out)
         if not len(change.partition):
             self._held.apply(taken.rows, taken.rows_partition)
-            return Delta.empty(self.schema)
+            return self._nothing
         old = assigner.fetch(change)
         self._held.apply(taken.rows, taken.rows_partition)
         new = assigner.fetch(change)
@@ -252,13 +253,13 @@ class WindowEngine(Operator):
         window is of."""
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
-            return Delta.empty(self.schema), look.frames, _NONE
+            return self._nothing, look.frames, _NONE
         answers = wanted(look.frames)
         if self._wanted > MIN_TIME:
             answers = answers & (look.frames.end >= self._wanted)
         chosen = look.frames.filter(answers)
         if not len(chosen):
-            return Delta.empty(self.schema), chosen, _NONE
+            return self._nothing, chosen, _NONE
         chosen = assigner.linked(chosen)
         partition, coordinate = rows.partition, assigner.coordinate(rows)
         if look.totals is not None and len(look.totals):
