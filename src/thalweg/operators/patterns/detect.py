@@ -24,7 +24,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
 from thalweg.model.ordering import on_one_axis, rank_values
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode, take_column
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode, take_column, take_rows
 from thalweg.model.sorting import distinct, representatives, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
@@ -140,9 +140,10 @@ class DetectKernel(Operator):
         units = [np.repeat(order, np.maximum(weight[order], 0)) for weight in weights]
         unit = np.concatenate(units)
         begin = np.repeat(np.arange(len(units)) * keys, [len(part) for part in units])
-        events = rows.take(unit)
-        make = _Line.of_sets if self._node.simultaneous == "set" else _Line.of_events
-        return make(events.payload, code[unit] + begin, events.start)
+        key, time = code[unit] + begin, rows.start[unit]
+        if self._node.simultaneous == "set":
+            return _Line.of_sets(take_rows(rows.payload, unit), key, time)
+        return _Line(rows.payload, key, time, unit, unit)
 
     def _matches(self, line: _Line, keys: Codes, first: Times, last: Times) -> Delta:
         """The matches of keys, of which the second half are the keys as they were: their matches
@@ -168,16 +169,16 @@ class DetectKernel(Operator):
         return Delta(payload, line.time[found.last], end, weight).filter(keep)
 
     def _events(self, line: _Line) -> Events:
-        columns = dict(zip(line.rows.schema.names, line.rows.columns, strict=True))
         if self._node.simultaneous == "sequence":
-            return Events(line.key, line.time, {**columns, "_start": pa.array(line.time)})
+            columns = {name: line.rows.column(name) for name in self._matcher.columns}
+            return Events(line.key, line.time, columns, line.row)
         frame = frame_of(line.rows, line.time[line.slot])
         true = []
         for event in self._node.automaton.events:
             some = np.zeros(len(line.time), np.bool_)
             some[line.slot[evaluate_mask(event.condition, frame)]] = True
             true.append(~some if event.absent else some)
-        return Events(line.key, line.time, {"_start": pa.array(line.time)}, tuple(true))
+        return Events(line.key, line.time, {}, line.row, tuple(true))
 
     # --------------------------------------------------------------- instances that do not overlap
 
@@ -279,19 +280,14 @@ class DetectKernel(Operator):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Events, or sets of events of one time, ordered by key and time: `row` is one row of each.
-    `slot` says which of them each row belongs to."""
+    """Events, or sets of events of one time, ordered by key and time: `row` is one row of each. The
+    rows of sets are in order too, and `slot` says which of them each row belongs to."""
 
     rows: Rows
     key: Codes
     time: Times
     row: Codes
     slot: Codes
-
-    @classmethod
-    def of_events(cls, rows: Rows, key: Codes, time: Times) -> _Line:
-        each = np.arange(len(time))
-        return cls(rows, key, time, each, each)
 
     @classmethod
     def of_sets(cls, rows: Rows, key: Codes, time: Times) -> _Line:

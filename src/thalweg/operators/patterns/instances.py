@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.expr import Expr, Frame
-from thalweg.model.rows import Bools, Codes, take_column
+from thalweg.model.rows import Bools, Codes, take_column, whole_column
 from thalweg.model.time import Times
 from thalweg.operators.frames import evaluate_mask
 from thalweg.plan.nodes.detect import Detect
@@ -23,12 +23,14 @@ __all__ = ["Events", "Found", "Matcher", "reachable"]
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events ordered by key and time. `columns` has what conditions read; `true` has conditions
-    that were evaluated before, by the place of their event in the automaton."""
+    """Events ordered by key and time. `columns` has what conditions read, beside the time, and
+    `row` where each event stands in them; `true` has conditions that were evaluated before, by the
+    place of their event in the automaton."""
 
     key: Codes
     time: Times
     columns: dict[str, pa.Array]
+    row: Codes
     true: tuple[Bools, ...] | None = None
 
 
@@ -66,7 +68,9 @@ class _Arc:
     target: int
     condition: Expr
     keep: dict[str, Expr]
-    needed: frozenset[str]
+    columns: frozenset[str]
+    """The columns of the event that these read, beside its time."""
+    reads_time: bool
 
 
 class Matcher:
@@ -81,7 +85,12 @@ class Matcher:
         for source, target in automaton.arcs:
             event = automaton.events[target - 1]
             needed = event.condition.columns().union(*(value.columns() for _, value in event.keep))
-            self._arcs[source].append(_Arc(target, event.condition, dict(event.keep), needed))
+            columns = needed - self._registers.keys() - {"_start"}
+            arc = _Arc(target, event.condition, dict(event.keep), columns, "_start" in needed)
+            self._arcs[source].append(arc)
+        self.columns = frozenset(
+            name for arcs in self._arcs for arc in arcs for name in arc.columns
+        )
         states = range(len(self._arcs))
         self._final = np.array([state in automaton.final for state in states])
         self._open = np.array([state in automaton.open for state in states])
@@ -133,8 +142,14 @@ class Matcher:
 
     def _along(self, events: Events, threads: _Threads, position: Codes, arc: _Arc) -> _Threads:
         """The threads that an arc takes one event further."""
-        names = arc.needed & events.columns.keys()
-        columns = {name: take_column(events.columns[name], position) for name in names}
+        row = events.row[position]
+        columns = {
+            name: take_column(events.columns[name], row)
+            for name in arc.columns
+            if name in events.columns
+        }
+        if arc.reads_time:
+            columns["_start"] = whole_column(events.time[position])
         frame = Frame({**columns, **threads.registers}, len(position))
         if events.true is None:
             mask = evaluate_mask(arc.condition, frame)
