@@ -79,6 +79,17 @@ class Progress:
         """Whether some groups have promises of their own."""
         return bool(self.scoped or self.areas.entries)
 
+    @property
+    def is_common(self) -> bool:
+        """Whether there is one promise, for all rows alike."""
+        return not (
+            self.scope_columns
+            or self.scoped
+            or self.boxes
+            or self.group_boxes
+            or self.areas.entries
+        )
+
     def merge(self, later: Progress) -> Progress:
         """Both promises together: the later of the two, group by group."""
         if later is self or later is NO_PROGRESS:
@@ -199,9 +210,15 @@ class Progress:
             return Progress(self.cti)
         return self
 
+    def with_boxes(self, boxes: Boxes) -> Progress:
+        """The same with other promises over columns."""
+        return Progress(
+            self.cti, self.scope_columns, self.scoped, boxes, self.group_boxes, self.areas
+        )
+
     def without_boxes(self) -> Progress:
         """Without promises over columns."""
-        return replace(self, boxes={}) if self.boxes else self
+        return self.with_boxes({}) if self.boxes else self
 
     def without_group_boxes(self) -> Progress:
         """Without promises over columns that hold for one group alone."""

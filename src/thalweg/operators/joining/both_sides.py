@@ -43,8 +43,13 @@ class BothSides:
         return before
 
     def _met(self) -> Progress:
-        both = self.sides[0].meet(self.sides[1]).without_boxes()
-        return both if self._names_groups(both) else both.without_scopes()
+        left, right = self.sides
+        if left.speaks_of_groups or right.speaks_of_groups:
+            both = left.meet(right).without_boxes()
+            return both if self._names_groups(both) else both.without_scopes()
+        cti = min(left.cti, right.cti)
+        # The same object says to operators behind that nothing is new.
+        return self.both if cti == self.both.cti and self.both.is_common else Progress(cti)
 
     def snapshot(self) -> Rows:
         return slice_of_progress(self.sides)

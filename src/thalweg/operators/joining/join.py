@@ -19,7 +19,6 @@ row may still meet: an individual punctuation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -191,7 +190,7 @@ class JoinKernel(Operator):
         boxes = self._boxes() if left.boxes or right.boxes else {}
         if both.speaks_of_groups:
             both = rename_scopes(both, {**self._renames[1], **self._renames[0]})
-        return replace(both, boxes=boxes) if boxes else both
+        return both.with_boxes(boxes) if boxes else both
 
     def _boxes(self) -> Boxes:
         left, right = map(
