@@ -211,6 +211,31 @@ def test_windows_that_began_before_the_point_are_left_out(
     assert answers_of(host, [at(15), tw.cti(17)], [at(21), at(33), tw.cti(50)]) == expected
 
 
+@pytest.mark.parametrize("name", ["rows", *QUERIES])
+@pytest.mark.parametrize("since", ["now", "history"])
+def test_history_is_read_whatever_other_queries_have_read(name: str, since: str) -> None:
+    """Operators of other queries have passed the rows before; they cannot give them again."""
+    rows = [tw.point({"k": 1, "v": v}, at) for at, v in [(1, 2), (2, 0), (12, 3)]]
+    asked = sources()[0] if name == "rows" else query(name)
+    host = Host(keep_history=True)
+    host.add("filters", query("filter").union(sources()[1]))
+    for source in "ab":
+        host.push(source, rows)
+    host.add("same", asked, since=since)  # at the same point, with the same operators
+    out = host.add("asked", asked, since="history").get("asked", [])
+    host = Host.restore(host.snapshot())
+    later = host.add("later", asked, since="history").get("later", [])
+    last = host.finish()
+    alone = Engine(asked)
+    wanted = [
+        batch for source in "ab" if source in alone.sources for batch in alone.push(source, rows)
+    ]
+    expected = table_of_batches([*wanted, *alone.finish()], asked.schema)
+    for batches in ([*out, *last["asked"]], [*later, *last["later"]]):
+        assert table_of_batches(batches, asked.schema).equals(expected)
+    assert expected.num_rows
+
+
 def test_history_comes_first() -> None:
     host = Host(keep_history=True)
     host.add("first", counts())

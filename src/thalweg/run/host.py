@@ -156,10 +156,11 @@ class Host:
             consistency,
             self._operators(),
             point=self._point,
+            from_history=since == "history",
             whole=whole_since(plan, missed),
             carried=carried,
         )
-        self._use(name, node, build, build.plan(plan, from_start=since == "history"))
+        self._use(name, node, build, build.plan(plan))
         for operator in build.new:
             for port, above in enumerate(operator.before):
                 if above in build.new:
@@ -187,7 +188,13 @@ class Host:
         self._known |= build.signatures
         uses = tuple((operator.id, type(operator.kernel).__name__) for operator in build.used)
         self._queries[name] = HostedQuery(
-            node, build.consistency, build.point, used, uses, build.all_signatures
+            node,
+            build.consistency,
+            build.point,
+            used,
+            uses,
+            build.all_signatures,
+            build.from_history,
         )
         self._demand = None
 
@@ -398,9 +405,10 @@ class Host:
                 query.consistency,
                 host._operators(),
                 point=query.point,
+                from_history=query.from_history,
                 uses=query.uses,
             )
-            host._use(query.name, query.node, build, build.plan(plan, from_start=True))
+            host._use(query.name, query.node, build, build.plan(plan))
         saved.give(host._graph)
         host._graph.fuse()
         host._point, host._newest, host._history = saved.point, saved.newest, saved.history

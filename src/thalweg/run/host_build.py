@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from thalweg.expr import Column
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.whole import has_windows
 from thalweg.model.time import MIN_TIME
@@ -20,7 +21,7 @@ from thalweg.operators.hopping.whole_windows import WholeWindowsKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.plan.explain import operator_ids
-from thalweg.plan.nodes import Node, Source, WindowAggregate, walk
+from thalweg.plan.nodes import Node, Select, Source, WindowAggregate, walk
 from thalweg.run.later_rows import LaterRows
 from thalweg.run.operator_signatures import Signature, signature_of
 
@@ -39,6 +40,8 @@ class HostedQuery:
     uses: tuple[tuple[str, str], ...]
     """The operators by name and class, in the order in which they were built, with repetition."""
     signatures: Mapping[Signature, GraphOperator] = field(default_factory=dict)
+    from_history: bool = False
+    """Whether it has read the rows that were admitted before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,18 @@ class HostBuild:
         hosted: Operators,
         *,
         point: int,
+        from_history: bool = False,
         whole: int = MIN_TIME,
         carried: Mapping[Signature, GraphOperator] | None = None,
         uses: Sequence[tuple[str, str]] | None = None,
     ) -> None:
-        """`point` numbers the rows that were admitted before; `whole` is the first time from which
-        windows have missed nothing. `uses` are the operators that the query had when it was saved,
+        """`point` numbers the rows that were admitted before. A query that reads them too
+        (`from_history`) shares no operators: those of others have passed these rows. `whole` is
+        the first time from which windows have missed nothing. `uses` are the operators that the query had when it was saved,
         by name and class."""
         self._name, self.consistency, self._hosted = name, consistency, hosted
         self.point, self._whole, self._carried = point, whole, carried or {}
+        self.from_history = from_history
         self._saved = uses
         self.new: list[GraphOperator] = []
         self.used: list[GraphOperator] = []
@@ -77,14 +83,14 @@ class HostBuild:
         self.signatures: dict[Signature, GraphOperator] = {}
         self.all_signatures: dict[Signature, GraphOperator] = {}
 
-    def plan(self, root: Node, *, from_start: bool) -> GraphOperator:
+    def plan(self, root: Node) -> GraphOperator:
         """The operator that gives the answer."""
         ids = operator_ids(root)
         last: dict[Node, GraphOperator] = {}
         for node in walk(root):
             before = [last[child] for child in node.inputs]
             if isinstance(node, Source):
-                last[node] = self._source(node, from_start=from_start)
+                last[node] = self._source(node)
                 continue
             if isinstance(node, WindowAggregate) and node.fill is not None:
                 plain = self._operator(replace(node, fill=None), ids[node], before)
@@ -96,12 +102,15 @@ class HostBuild:
                 answers = self._operator(node, ids[node], before)
             last[node] = self._whole_windows(node, ids[node], answers)
         end = last[root]
+        if isinstance(root, Source) and self.from_history:
+            rows = Select(root, tuple((name, Column(name)) for name in root.schema.names))
+            end = self._operator(rows, f"{root.name}-history", [end])
         if self.consistency.is_final and not root.never_revises:
             gate = FinalGateKernel(root.schema, firm_ends=root.properties.firm_ends)
             end = self._use(("gate", id(end), self.point), "final-gate", gate, [end], root)
         return end
 
-    def _source(self, node: Source, *, from_start: bool) -> GraphOperator:
+    def _source(self, node: Source) -> GraphOperator:
         operator = self._hosted.sources.get(node.name) or self.sources.get(node.name)
         if operator is None:
             operator = GraphOperator(node.name, kernel_for(node, self.consistency))
@@ -110,7 +119,7 @@ class HostBuild:
         self.used.append(operator)
         kernel = operator.kernel
         assert isinstance(kernel, IngressKernel)
-        later = not from_start and bool(len(kernel.adjustable))
+        later = not self.from_history and bool(len(kernel.adjustable))
         if not (later if self._saved is None else self._next_is(LaterRows)):
             return operator
         entry = LaterRows(kernel.adjustable)
@@ -151,6 +160,8 @@ class HostBuild:
         before: list[GraphOperator],
         node: Node,
     ) -> GraphOperator:
+        if self.from_history:
+            signature = ("history", self._name, signature)
         handed = ("carried", type(kernel), signature_of(node, before))
         operator = (
             self._found(signature, handed)

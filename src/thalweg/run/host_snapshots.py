@@ -37,6 +37,7 @@ class SavedQuery:
     consistency: Consistency
     point: int
     uses: tuple[tuple[str, str], ...]
+    from_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def write_host(
                 "consistency": [hosted.consistency.mode, hosted.consistency.hold],
                 "point": hosted.point,
                 "uses": hosted.uses,
+                "from_history": hosted.from_history,
             }
             for name, hosted in queries.items()
         ],
@@ -108,6 +110,7 @@ def read_host(snapshot: bytes, given: Given = ()) -> SavedHost:
             Consistency(*saved["consistency"]),
             saved["point"],
             tuple((name, kind) for name, kind in saved["uses"]),
+            saved.get("from_history", False),
         )
         for saved in about["queries"]
     ]
