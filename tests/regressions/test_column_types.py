@@ -104,3 +104,30 @@ def test_heavy_hitters_count_equal_values_together() -> None:
     counts = source(pa.float64()).tumbling(5).aggregate(x=tw.heavy_hitters("p", 0.3))
     table = tw.table(counts, points(0.0, -0.0, math.nan, -math.nan, 5.0))
     assert {item["value"]: item["count"] for item in table[0][2]["x"]} == {"0": 2, "nan": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.null(), None),
+        (arrow.float16(), 1.5),
+        (arrow.month_day_nano_interval(), arrow.MonthDayNano([1, 2, 3])),
+    ],
+)
+def test_columns_that_arrow_neither_ranks_nor_sorts(kind: pa.DataType, value: object) -> None:
+    stream = source(kind)
+    for query in (
+        stream,
+        stream.in_order(),
+        tw.merge(stream, stream),
+        stream.tumbling(5).aggregate(p=tw.first("p")),
+        stream.group_by("p").tumbling(5).aggregate(n=tw.count()),
+    ):
+        rows = [row for _, _, row in tw.table(query, points(value, value))]
+        assert all(row.get("p") == value for row in rows) and rows
+
+
+def test_the_minimum_of_a_column_without_values() -> None:
+    window = source(pa.null()).tumbling(5)
+    assert tw.table(window.aggregate(p=tw.min_("p")), points(None)) == [(0, 5, {"p": None})]
+    assert tw.table(window.top_k(1, by="p"), points(None)) == [(0, 5, {"p": None})]

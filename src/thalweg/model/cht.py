@@ -51,7 +51,8 @@ def table_of_batches(batches: Sequence[Batch], schema: pa.Schema) -> pa.Table:
 
 def _is_unordered(kind: pa.DataType) -> bool:
     """Whether Arrow sorts no column of this type."""
-    return pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind)
+    odd = (pa.types.is_dictionary, pa.types.is_null, pa.types.is_float16, pa.types.is_interval)
+    return pa.types.is_nested(kind) or any(is_odd(kind) for is_odd in odd)
 
 
 def _check_order(batch: Batch) -> None:

@@ -96,7 +96,7 @@ def _words_of(column: pa.Array) -> Words | None:
         return np.ascontiguousarray(narrow).view(np.uint64)
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.cast(pa.int32()).cast(pa.int64())
-    elif pa.types.is_temporal(kind):
+    elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         column = column.cast(pa.int64())
     else:
         return None

@@ -30,7 +30,9 @@ def dense_ranks(values: pa.Array) -> Codes:
     numbers = whole_keys(values)
     if numbers is None:
         keys = values
-        if pa.types.is_nested(values.type):
+        if pa.types.is_null(values.type):
+            return np.ones(len(values), np.int64)
+        if pa.types.is_nested(values.type) or pa.types.is_interval(values.type):
             keys = nested_texts(values)
         elif pa.types.is_dictionary(values.type):
             keys = values.dictionary_decode()

@@ -22,8 +22,10 @@ def rank_values(column: pa.Array) -> Codes:
     """
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
-    if pa.types.is_nested(column.type):
+    if pa.types.is_nested(column.type) or pa.types.is_interval(column.type):
         column = nested_texts(column)
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_boolean(column.type):

@@ -136,8 +136,8 @@ class AggregateCall:
 
 
 def require_order(kind: pa.DataType, what: str) -> None:
-    """Refuse to compare lists, structs and maps."""
-    if pa.types.is_nested(kind):
+    """Refuse to compare lists, structs, maps and intervals of months and days."""
+    if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise TypeMismatchError(
             f"{what} compares values, and {kind} has no order; give a part of it."
         )
