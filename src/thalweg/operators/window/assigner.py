@@ -89,18 +89,18 @@ class Change:
         return cls(touched[some], first[some], last[some])
 
     @classmethod
-    def of_answered(cls, start: Times, partition: Codes, out: Line) -> Change:
+    def of_answered(cls, start: Times, partition: Codes, old_line: Line) -> Change:
         """The partitions in which something changed that may have answered."""
-        if not len(start) or (not out.ahead and least(start) >= out.common):
+        if not len(start) or (not old_line.ahead and least(start) >= old_line.common):
             return NO_CHANGE
-        return cls.of(start, partition).before(out)
+        return cls.of(start, partition).before(old_line)
 
     def filter(self, mask: Bools) -> Change:
         return Change(self.partition[mask], self.first[mask], self.last[mask])
 
-    def before(self, out: Line) -> Change:
+    def before(self, old_line: Line) -> Change:
         """The partitions in which something changed that may have answered."""
-        return self.filter(out.of(self.partition) > self.first)
+        return self.filter(old_line.of(self.partition) > self.first)
 
     def everywhere(self) -> Change:
         """The same partitions, at all times."""
@@ -135,7 +135,7 @@ class Assigner(ABC):
     # ----------------------------------------------------------------------------------------------
     # rows
 
-    def given(self, delta: Delta) -> Delta:
+    def adapt(self, delta: Delta) -> Delta:
         """The changes of a batch, as far as windows can tell them."""
         return only_starts(delta)
 
@@ -191,11 +191,11 @@ class Assigner(ABC):
         has: Bools = frames.leaves <= line.of(frames.partition)
         return has
 
-    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+    def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
         """The partitions in which windows may change that have answered, and where."""
-        return Change.of_answered(delta.start, partition, out)
+        return Change.of_answered(delta.start, partition, old_line)
 
-    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         """Rows have come that may answer later."""
         return
 
@@ -208,14 +208,14 @@ class Assigner(ABC):
         """Which windows a change between `first` and `last` of their partition reaches."""
 
     @abstractmethod
-    def leaving(self, out: Line, due: Line) -> Found:
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
         """The rows that windows need which may answer now."""
 
-    def waiting(self, due: Line) -> Codes:
+    def waiting(self, new_line: Line) -> Codes:
         """The partitions that may have a window which answers now."""
         raise NotImplementedError
 
-    def left(self, frames: Frames, due: Line) -> None:
+    def left(self, frames: Frames, new_line: Line) -> None:
         """Windows have answered up to a line; those after it wait."""
         return
 
@@ -301,33 +301,33 @@ class WholePartitions(Assigner):
         reached: Bools = frames.leaves > first
         return reached
 
-    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
-        self.wait(partition, self.leaves_from(delta), out)
+    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+        self.wait(partition, self.leaves_from(delta), old_line)
         if len(delta) and least(delta.weight) < 0:
             # Without a row that is taken back a window may be complete earlier.
             self._pending[partition[delta.weight < 0]] = MIN_TIME
 
-    def waiting(self, due: Line) -> Codes:
+    def waiting(self, new_line: Line) -> Codes:
         pending = self._pending
-        line = due.of(np.arange(len(pending))) if due.ahead else due.common
+        line = new_line.of(np.arange(len(pending))) if new_line.ahead else new_line.common
         found: Codes = ((pending <= line) & (pending != INFINITY)).nonzero()[0]
         pending[found] = INFINITY
         return found
 
-    def leaving(self, out: Line, due: Line) -> Found:
-        return self.held.of(self.waiting(due))
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
+        return self.held.of(self.waiting(new_line))
 
-    def left(self, frames: Frames, due: Line) -> None:
-        self.wait(frames.partition, frames.leaves, due)
+    def left(self, frames: Frames, new_line: Line) -> None:
+        self.wait(frames.partition, frames.leaves, new_line)
 
-    def wait(self, partition: Codes, leaves: Times, out: Line) -> None:
+    def wait(self, partition: Codes, leaves: Times, line: Line) -> None:
         """Windows that are complete at some times, or later, wait unless they are out."""
         if not len(partition):
             return
         if len(self._pending) < len(self.held.partitions.index):
             self._pending = grown(self._pending, partition, INFINITY)
-        if out.ahead or least(leaves) <= out.common:
-            later = (leaves > out.of(partition)).nonzero()[0]
+        if line.ahead or least(leaves) <= line.common:
+            later = (leaves > line.of(partition)).nonzero()[0]
             if not len(later):
                 return
             partition, leaves = partition[later], leaves[later]

@@ -236,9 +236,9 @@ class RowsAssigner(_Counting):
         before, self.reached = self.reached, max(self.reached, bound - 1)
         return self._sparse and self.reached > before
 
-    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+    def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
         if not self._sparse:
-            return super().change(delta, partition, out)
+            return super().change(delta, partition, old_line)
         first = int(delta.start.min(initial=INFINITY))
         if (delta.weight < 0).any():
             first = MIN_TIME
@@ -246,14 +246,14 @@ class RowsAssigner(_Counting):
             newest = self._arrived(self.held.everything())
             first = min(first, int(newest.max(initial=MIN_TIME)))
         change = Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
-        return change.before(out)
+        return change.before(old_line)
 
     def out(self, frames: Frames, line: Line, mark: int) -> Bools:
         out = super().out(frames, line, mark)
         return out | (frames.hi <= mark + 1) if self._counted and mark else out
 
-    def leaving(self, out: Line, due: Line) -> Found:
-        return self.held.everything() if self._counted else super().leaving(out, due)
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
+        return self.held.everything() if self._counted else super().leaving(old_line, new_line)
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         begins, ends = _partitions(rows.partition)

@@ -44,17 +44,17 @@ class TimeAssigner(Assigner):
     def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
         return (frames.end > first) & (frames.start <= last)
 
-    def leaving(self, out: Line, due: Line) -> Found:
-        found = self.held.between(out.common, due.common)
-        if not due.ahead:
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
+        found = self.held.between(old_line.common, new_line.common)
+        if not new_line.ahead:
             return found
-        partition, times = due.columns()
-        moved = times > out.of(partition)
+        partition, times = new_line.columns()
+        moved = times > old_line.of(partition)
         if not moved.any():
             return found
         partition, times = partition[moved], times[moved]
-        since = np.broadcast_to(out.of(partition), partition.shape)
-        more = self.held.find(partition, since, np.maximum(times, due.common))
+        since = np.broadcast_to(old_line.of(partition), partition.shape)
+        more = self.held.find(partition, since, np.maximum(times, new_line.common))
         return found.filter(~np.isin(found.partition, partition)).joined(more)
 
     def close(self, frontier: Frontier) -> int:
@@ -112,10 +112,10 @@ class FirstOriginAssigner(TimeAssigner):
     def mark(self) -> int:
         return self.anchor if self.anchor != INFINITY else self.held.first()
 
-    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+    def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
         if self.anchor != INFINITY:
-            return super().change(delta, partition, out)
-        return Change.of(delta.start, partition).everywhere().before(out)
+            return super().change(delta, partition, old_line)
+        return Change.of(delta.start, partition).everywhere().before(old_line)
 
     def fetch(self, change: Change) -> Found:
         if self.anchor == INFINITY:
@@ -190,26 +190,26 @@ class MembershipAssigner(TimeAssigner):
     # ----------------------------------------------------------------------------------------------
     # windows that wait
 
-    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         columns = {name: delta.payload.column(name) for name in self.columns}
         member, _, _, end = self._membership(delta.start, columns)
-        to_come = end[end > out.of(partition[member])]
+        to_come = end[end > old_line.of(partition[member])]
         if len(to_come):
             self._soonest = min(self._soonest, least(to_come))
 
-    def leaving(self, out: Line, due: Line) -> Found:
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
         self._all_looked_at = False
-        if out.ahead or due.ahead:
+        if old_line.ahead or new_line.ahead:
             self._soonest = MIN_TIME
-            return super().leaving(out, due)
-        if due.common < self._soonest:
+            return super().leaving(old_line, new_line)
+        if new_line.common < self._soonest:
             return self.held.nothing()
         self._all_looked_at = True
-        return self.held.between(out.common, INFINITY)
+        return self.held.between(old_line.common, INFINITY)
 
-    def left(self, frames: Frames, due: Line) -> None:
+    def left(self, frames: Frames, new_line: Line) -> None:
         if self._all_looked_at:
-            to_come = frames.end[frames.end > due.common]
+            to_come = frames.end[frames.end > new_line.common]
             self._soonest = least(to_come) if len(to_come) else INFINITY
 
     # ----------------------------------------------------------------------------------------------

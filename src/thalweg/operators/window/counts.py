@@ -45,9 +45,9 @@ class CountAssigner(WholePartitions):
     # ----------------------------------------------------------------------------------------------
     # rows
 
-    def given(self, delta: Delta) -> Delta:
+    def adapt(self, delta: Delta) -> Delta:
         if not self._by_end:
-            return super().given(delta)
+            return super().adapt(delta)
         delta = delta.filter(delta.end != INFINITY)
         return delta.consolidate() if len(delta) and least(delta.weight) < 0 else delta
 
@@ -58,8 +58,8 @@ class CountAssigner(WholePartitions):
         instant = self._instants(delta)
         return instant, instant + 1
 
-    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
-        return Change.of_answered(self._instants(delta), partition, out)
+    def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
+        return Change.of_answered(self._instants(delta), partition, old_line)
 
     def leaves_from(self, delta: Delta) -> Times:
         return self._instants(delta) + (1 + self._lag)
@@ -74,12 +74,12 @@ class CountAssigner(WholePartitions):
             until = np.where(after == INFINITY, until + 1, after)
         return held.find(partition, self._earlier(partition, change.first), until)
 
-    def leaving(self, out: Line, due: Line) -> Found:
-        held, partition = self.held, self.waiting(due)
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
+        held, partition = self.held, self.waiting(new_line)
         if held.is_small:
             return held.of(partition)
         first, line = (
-            np.full(len(partition), each.of(partition)) - self._lag for each in (out, due)
+            np.full(len(partition), each.of(partition)) - self._lag for each in (old_line, new_line)
         )
         after = held.first_after(partition, line)
         self._pending[partition] = np.where(after == INFINITY, after, after + self._lag)

@@ -67,7 +67,7 @@ class WindowEngine(Operator):
     def __init__(
         self,
         schema: pa.Schema,
-        given: pa.Schema,
+        input_schema: pa.Schema,
         assigner: Assigner,
         values: Values,
         columns: tuple[str, ...],
@@ -80,15 +80,15 @@ class WindowEngine(Operator):
         self.schema = schema
         self._nothing = Delta.empty(schema)
         self._assigner, self._values, self._columns, self._wid = assigner, values, columns, wid
-        fields = [*(given.field(name) for name in columns), *values.fields]
+        fields = [*(input_schema.field(name) for name in columns), *values.fields]
         self._parts = pa.schema(fields)
         if assigner.keeps_start:
             fields.append(pa.field(internal("time"), pa.int64()))
         fields += [
-            pa.field(internal(f"read{at}"), given.field(name).type)
+            pa.field(internal(f"read{at}"), input_schema.field(name).type)
             for at, name in enumerate(assigner.columns)
         ]
-        self._partitions = Partitions(given, partition)
+        self._partitions = Partitions(input_schema, partition)
         self._held = HeldRows(pa.schema(fields), self._partitions, what)
         self._totals = (
             Totals(self._parts, columns, values.sums, self._partitions, what)
@@ -114,35 +114,35 @@ class WindowEngine(Operator):
         groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
-        due = frontier.line()
+        new_line = frontier.line()
         answer: Delta | _Continued
         if assigner.chained:
-            answer = self._compare(taken, before.line, due)
+            answer = self._compare(taken, before.line, new_line)
         else:
             changes = [] if taken is None else [self._revise(taken, before)]
-            if due != before.line or assigner.mark() != before.mark:
-                changes.append(self._release(before, due))
+            if new_line != before.line or assigner.mark() != before.mark:
+                changes.append(self._release(before, new_line))
             answer = Delta.concat(changes, self.schema)
         return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
     def _take_in(self, batch: Batch) -> _Taken:
-        given = self._assigner.given(Delta.of_batch(batch))
-        payload = given.payload
+        delta = self._assigner.adapt(Delta.of_batch(batch))
+        payload = delta.payload
         columns = [payload.column(name) for name in self._columns]
-        columns += self._values.columns(given)
+        columns += self._values.columns(delta)
         if self._assigner.keeps_start:
-            columns.append(whole_column(np.ascontiguousarray(given.start)))
+            columns.append(whole_column(np.ascontiguousarray(delta.start)))
         columns += [payload.column(name) for name in self._assigner.columns]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
         partition = self._partitions.of_rows(payload)
-        held = Delta(rows, *self._assigner.stretch(given), given.weight)
-        return _Taken(given, partition, *self._assigner.compact(held, partition))
+        held = Delta(rows, *self._assigner.stretch(delta), delta.weight)
+        return _Taken(delta, partition, *self._assigner.compact(held, partition))
 
     def _revise(self, taken: _Taken, before: _Reached) -> Delta:
         """Take the changes in; revise the answers that have left."""
-        assigner, out = self._assigner, before.line
-        change = assigner.change(taken.given, taken.partition, out)
-        assigner.seen(taken.given, taken.partition, out)
+        assigner, old_line = self._assigner, before.line
+        change = assigner.change(taken.delta, taken.partition, old_line)
+        assigner.seen(taken.delta, taken.partition, old_line)
         if not len(change.partition):
             self._held.apply(taken.rows, taken.rows_partition)
             return self._nothing
@@ -153,7 +153,7 @@ class WindowEngine(Operator):
         def wanted(frames: Frames) -> Bools:
             at = change.partition.searchsorted(frames.partition)
             near = assigner.affected(frames, change.first[at], change.last[at])
-            return near & assigner.out(frames, out, before.mark)
+            return near & assigner.out(frames, old_line, before.mark)
 
         return Delta.concat(
             [
@@ -163,62 +163,64 @@ class WindowEngine(Operator):
             self.schema,
         )
 
-    def _release(self, before: _Reached, due: Line) -> Delta:
+    def _release(self, before: _Reached, new_line: Line) -> Delta:
         """The answers of windows that may leave now."""
         assigner, mark = self._assigner, self._assigner.mark()
 
         def wanted(frames: Frames) -> Bools:
             out = assigner.out(frames, before.line, before.mark)
-            return assigner.out(frames, due, mark) & ~out
+            return assigner.out(frames, new_line, mark) & ~out
 
-        found = assigner.leaving(before.line, due)
+        found = assigner.leaving(before.line, new_line)
         answers, frames = self._evaluate(found, wanted, mark)
-        assigner.left(frames, due)
+        assigner.left(frames, new_line)
         return answers
 
-    def _compare(self, taken: _Taken | None, out: Line, due: Line) -> Delta | _Continued:
+    def _compare(self, taken: _Taken | None, old_line: Line, new_line: Line) -> Delta | _Continued:
         """Both at once, where an answer that leaves changes the one before it."""
         assigner = self._assigner
         touched = np.empty(0, np.int64)
         if taken is not None:
-            assigner.seen(taken.given, taken.partition, out)
-            touched = assigner.change(taken.given, taken.partition, out).partition
-        waiting = assigner.waiting(due) if due != out else _NONE
+            assigner.seen(taken.delta, taken.partition, old_line)
+            touched = assigner.change(taken.delta, taken.partition, old_line).partition
+        waiting = assigner.waiting(new_line) if new_line != old_line else _NONE
         if not len(touched):
             if taken is not None:
                 self._held.apply(taken.rows, taken.rows_partition)
-            return self._continue(waiting, out, due)
+            return self._continue(waiting, old_line, new_line)
         touched = used_codes([touched, waiting])
         old = self._held.of(touched)
         if taken is not None:
             self._held.apply(taken.rows, taken.rows_partition)
         new, frames = self._evaluate(
-            self._held.of(touched), lambda frames: assigner.out(frames, due, 0), 0, touched
+            self._held.of(touched), lambda frames: assigner.out(frames, new_line, 0), 0, touched
         )
-        assigner.left(frames, due)
-        gone, _ = self._evaluate(old, lambda frames: assigner.out(frames, out, 0), 0, touched)
-        return Delta.concat([new, gone.negate()], self.schema)
+        assigner.left(frames, new_line)
+        old_answers, _ = self._evaluate(
+            old, lambda frames: assigner.out(frames, old_line, 0), 0, touched
+        )
+        return Delta.concat([new, old_answers.negate()], self.schema)
 
-    def _continue(self, waiting: Codes, out: Line, due: Line) -> Delta | _Continued:
+    def _continue(self, waiting: Codes, old_line: Line, new_line: Line) -> Delta | _Continued:
         """Answers that leave, and the end that they give to the last one before them."""
         assigner = self._assigner
 
         def last_and_new(frames: Frames) -> Bools:
-            left = assigner.out(frames, out, 0)
+            left = assigner.out(frames, old_line, 0)
             new = ~left
             new[:-1] |= left[:-1] & (~left[1:] | (frames.partition[1:] != frames.partition[:-1]))
             new[-1] = True
-            return new & assigner.out(frames, due, 0)
+            return new & assigner.out(frames, new_line, 0)
 
         look = self._look(self._held.of(waiting), 0, waiting)
         answers, chosen, frame = self._answers(look, last_and_new)
-        assigner.left(look.frames, due)
+        assigner.left(look.frames, new_line)
         if not len(answers):
             return answers
         if self._values.one_each:
-            return _Continued(answers, assigner.out(chosen, out, 0)[frame])
+            return _Continued(answers, assigner.out(chosen, old_line, 0)[frame])
         before = self._answer(
-            look, lambda frames: last_and_new(frames) & assigner.out(frames, out, 0)
+            look, lambda frames: last_and_new(frames) & assigner.out(frames, old_line, 0)
         )
         return Delta.concat([answers, before.negate()], self.schema)
 
@@ -396,7 +398,7 @@ class WindowEngine(Operator):
 class _Taken:
     """The changes of a batch, as they came and as they are held, and the partition of each."""
 
-    given: Delta
+    delta: Delta
     partition: Codes
     rows: Delta
     rows_partition: Codes

@@ -47,21 +47,21 @@ class SessionAssigner(WholePartitions):
     # ----------------------------------------------------------------------------------------------
     # sessions that wait
 
-    def change(self, delta: Delta, partition: Codes, out: Line) -> Change:
+    def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
         """Rows from the first one of the newest chain on reach no other, and that may be to come."""
-        change = super().change(delta, partition, out)
+        change = super().change(delta, partition, old_line)
         if not len(change.partition) or (delta.weight < 0).any():
             return change
         self._grow(change.partition)
         late = change.first < self._newest.first[change.partition]
         return change.filter(late | ~self._waits[change.partition])
 
-    def seen(self, delta: Delta, partition: Codes, out: Line) -> None:
+    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         self._grow(partition)
         newest = self._newest
         older, last = newest.extend(partition, delta.start)
-        self._waits[partition] = newest.last[partition] + self._gap > out.of(partition)
-        self.wait(older, last + self._gap, out)
+        self._waits[partition] = newest.last[partition] + self._gap > old_line.of(partition)
+        self.wait(older, last + self._gap, old_line)
         # Without a row that is taken back a session may be over earlier.
         gone = partition[delta.weight < 0]
         if len(gone):
@@ -69,22 +69,22 @@ class SessionAssigner(WholePartitions):
             self._pending[gone], self._waits[gone] = MIN_TIME, False
             newest.forget(gone)
 
-    def waiting(self, due: Line) -> Codes:
+    def waiting(self, new_line: Line) -> Codes:
         """Partitions whose newest session is over, and those that may have an older one."""
         last = self._newest.last
-        line = due.of(np.arange(len(last))) if due.ahead else due.common
+        line = new_line.of(np.arange(len(last))) if new_line.ahead else new_line.common
         over = self._waits & (last + self._gap <= line)
         found = over.nonzero()[0]
         self._waits[found] = False
-        older = super().waiting(due)
+        older = super().waiting(new_line)
         return used_codes([older, found]) if len(older) else found
 
-    def left(self, frames: Frames, due: Line) -> None:
+    def left(self, frames: Frames, new_line: Line) -> None:
         """Sessions wait besides the newest of their partition that are known to."""
         self._grow(frames.partition)
         end = self._newest.last[frames.partition] + self._gap
         rest = ~self._waits[frames.partition] | (frames.end != end)
-        self.wait(frames.partition[rest], frames.end[rest], due)
+        self.wait(frames.partition[rest], frames.end[rest], new_line)
 
     def _grow(self, partition: Codes) -> None:
         self._newest.grow(partition)
