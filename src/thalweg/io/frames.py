@@ -76,6 +76,12 @@ def _plain(table: pa.Table) -> pa.Table:
 def _plain_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
+    if types.is_dictionary(column.type):  # of views: a categorical of Polars
+        plain = plain_type(column.type.value_type)
+        chunks: Any = column.chunks
+        column = pa.chunked_array(
+            [part.dictionary.cast(plain).take(part.indices) for part in chunks], plain
+        )
     if types.is_list_view(column.type):  # the cast of a null among them is not a valid array
         return pa.chunked_array([pa.array(column.to_pylist(), type_)])
     return column if column.type == type_ else column.cast(type_)
@@ -87,7 +93,9 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.string()
     if types.is_binary_view(type_):
         return pa.binary()
-    if types.is_run_end_encoded(type_):
+    if types.is_run_end_encoded(type_) or (
+        types.is_dictionary(type_) and needs_plain_type(type_.value_type)
+    ):
         return plain_type(type_.value_type)
     if _is_list(type_):
         return pa.list_(plain_type(type_.value_type))
@@ -101,6 +109,8 @@ def needs_plain_type(type_: pa.DataType) -> bool:
     odd = (types.is_string_view, types.is_binary_view, types.is_list_view, types.is_run_end_encoded)
     if any(is_odd(type_) for is_odd in odd) or types.is_large_list_view(type_):
         return True
+    if types.is_dictionary(type_):
+        return needs_plain_type(type_.value_type)
     return types.is_nested(type_) and any(
         needs_plain_type(type_.field(at).type) for at in range(type_.num_fields)
     )
@@ -141,12 +151,12 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
     actual, declared = column.type, field.type
     if actual == declared:
         return column
+    if needs_plain_type(actual):
+        column = _plain_column(column, plain_type(actual))
+        actual = column.type
     if types.is_dictionary(actual):
         column = column.cast(actual.value_type)
         actual = actual.value_type
-    if types.is_run_end_encoded(actual) or types.is_list_view(actual):
-        column = _plain_column(column, plain_type(actual))
-        actual = column.type
     if not _harmless(actual, declared):
         raise SchemaChangeError(
             f"{where}: the column {field.name!r} is {actual}; the source declared {declared}. Cast it first."

@@ -133,6 +133,13 @@ def time_us(value: TimeLike) -> int:
     (1000000, 60000000)
     """
     if not isinstance(value, (date, np.datetime64)):
+        whole = isinstance(value, (int, np.integer)) or (
+            isinstance(value, (float, np.floating)) and float(value).is_integer()
+        )
+        if not whole:
+            raise TimeRangeError(
+                f"a time is a whole number of ticks, a date or a datetime; got {value!r}."
+            )
         return int(value)
     if value != value:  # NaT, of pandas and of NumPy
         raise TimeRangeError("a time is needed; NaT is none.")

@@ -48,7 +48,7 @@ from thalweg.run.snapshots import (
     unpack,
 )
 from thalweg.run.status import Status
-from thalweg.stream import Stream
+from thalweg.stream import Stream, node_of
 
 __all__ = ["LEDGER_LIMIT", "Engine", "Query", "wall_clock"]
 
@@ -95,7 +95,7 @@ class Engine:
         """`strategy` is the order of work (`docs/graph.md`); it changes no answer. `on_late` is called
         after a push with the source and the entries of its late ledger; without it the newest
         `LEDGER_LIMIT` entries of each source wait for `late`."""
-        self.query = query.node if isinstance(query, Stream) else query
+        self.query = node_of(query, "the query")
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
         )

@@ -40,7 +40,7 @@ from thalweg.run.engine import LEDGER_LIMIT, Query, wall_clock
 from thalweg.run.host_build import HostBuild, HostedQuery, Operators
 from thalweg.run.host_snapshots import read_host, write_host
 from thalweg.run.operator_signatures import Signature
-from thalweg.stream import Stream
+from thalweg.stream import node_of
 
 __all__ = ["Host"]
 
@@ -147,7 +147,7 @@ class Host:
             raise PlanError(
                 'add: since="history" needs a host that was made with keep_history=True.'
             )
-        node = query.node if isinstance(query, Stream) else query
+        node = node_of(query, f"the query {name!r}")
         plan = lower(node)
         self._check_sources(plan)
         missed = {} if partial or since == "history" else self._newest

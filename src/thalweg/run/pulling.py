@@ -48,6 +48,11 @@ def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Fee
         for node in walk(engine.query)
         if isinstance(node, Source) and is_frame(node.feed)
     }
+    if inputs is not None and not isinstance(inputs, Mapping):
+        one = min(engine.sources)
+        raise PlanError(
+            f"inputs are given by source, {{{one!r}: [...]}}; got {type(inputs).__name__}."
+        )
     found = {**held, **(inputs or {})}
     missing = set(engine.sources) - set(found)
     if missing:

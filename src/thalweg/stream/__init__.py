@@ -16,7 +16,7 @@ from thalweg.stream.arguments import Columns, Keys, On, named_columns
 from thalweg.stream.grouped import GroupedStream
 from thalweg.stream.several import join_all, keys_by_name, merge
 from thalweg.stream.sources import source
-from thalweg.stream.streams import Stream, draws_streams, require_stream
+from thalweg.stream.streams import Stream, draws_streams, node_of, require_stream
 from thalweg.stream.windowed import WindowedStream
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "keys_by_name",
     "merge",
     "named_columns",
+    "node_of",
     "require_stream",
     "source",
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Stream",
     "draws_streams",
+    "node_of",
     "require_stream",
 ]
 
@@ -133,6 +134,11 @@ class Stream(WindowMethods, LifetimeMethods, JoinMethods):
         rounded down to a multiple of `every`. The column progresses with the clock, so that windows
         over it close."""
         return Stream(stamped(self.node, positive_ticks(every, "stamp_arrivals")))
+
+
+def node_of(query: object, what: str) -> nodes.Node:
+    """The plan of a query that is given as a stream or as its node."""
+    return query if isinstance(query, nodes.Node) else require_stream(query, what).node
 
 
 def require_stream(value: object, what: str) -> Stream:
