@@ -72,6 +72,10 @@ def sequence(
         raise PlanError(
             "sequence: give at least two steps by name: {'a': cases, 'b': products, ...}."
         )
+    if not isinstance(steps, Mapping):
+        raise PlanError(
+            f"sequence: give the steps by name, {{'a': cases, 'b': products}}; got {steps!r}."
+        )
     barriers = {
         name: require_stream(other, f"sequence: not_between {name}").node
         for name, other in (not_between or {}).items()

@@ -19,7 +19,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.elements import Element, Payload
 from thalweg.model.ordering import rank_values
 from thalweg.model.python_rows import python_rows
-from thalweg.model.rows import encode
+from thalweg.model.rows import encode, equal_pairs
 from thalweg.model.time import INFINITY
 
 __all__ = ["Row", "cht", "equivalent", "rows_of_table", "table_of_batches"]
@@ -123,4 +123,13 @@ def equivalent(
     """
     left_elements, right_elements = list(left), list(right)
     payload_schema = schema if schema is not None else _infer([*left_elements, *right_elements])
-    return cht(left_elements, payload_schema) == cht(right_elements, payload_schema)
+    left_table, right_table = (
+        table_of_batches(list(batches_of(elements, payload_schema)), payload_schema)
+        for elements in (left_elements, right_elements)
+    )
+    if left_table.num_rows != right_table.num_rows:
+        return False
+    columns = [
+        [column.combine_chunks() for column in table.columns] for table in (left_table, right_table)
+    ]
+    return bool(equal_pairs(*columns).all())

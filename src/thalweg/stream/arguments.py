@@ -102,6 +102,9 @@ def schema_of(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) 
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
         )
+    for column in columns:
+        if not isinstance(column, str):
+            raise PlanError(f"{where}: the name of a column is text; got {column!r}.")
     fields = [pa.field(column, arrow_type(kind, where)) for column, kind in columns.items()]
     return pa.schema([_plain(field) for field in fields])
 
@@ -113,9 +116,11 @@ def _plain(field: pa.Field) -> pa.Field:
 def arrow_type(kind: str | pa.DataType, where: str) -> pa.DataType:
     if isinstance(kind, pa.DataType):
         return kind
+    if isinstance(kind, type):  # int, str: as Python calls them
+        kind = kind.__name__
     try:
         return pa.type_for_alias(_TYPE_NAMES.get(kind, kind))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         hint = did_you_mean(str(kind), [*_ARROW_NAMES, *_TYPE_NAMES])
         raise TypeMismatchError(
             f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type."

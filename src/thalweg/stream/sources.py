@@ -79,6 +79,12 @@ def source(
         )
     )
     where = f"source {name!r}"
+    if not isinstance(name, str):
+        raise PlanError(f"{where}: the name of a source is text.")
+    if quarantine is not None and not isinstance(quarantine, Quarantine):
+        raise PlanError(
+            f"{where}: quarantine= takes tw.quarantine(ahead, key=...); got {quarantine!r}."
+        )
     policies = policies_of(progress, where)
     for policy in policies:
         if isinstance(policy, LateBy):
