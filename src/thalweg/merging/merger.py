@@ -15,7 +15,7 @@ from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Scope
 from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, TimeLike, time_us
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import Alarm, MergeInput
@@ -165,10 +165,11 @@ class Merger:
         promises = batch.progress
         if promises is NO_PROGRESS:
             return batch
-        checks = self._promise_checks(name)
-        checks.time(promises.cti, MIN_TIME, "the CTI")
+        if type(promises.cti) is not int or not MIN_TIME <= promises.cti < MAX_TIME:
+            self._promise_checks(name).time(promises.cti, MIN_TIME, "the CTI")
         if not promises.scoped or not set(promises.scope_columns) <= set(self.schema.names):
             return batch
+        checks = self._promise_checks(name)
         scopes = checks.typed_scopes(promises)
         times = [checks.time(t, MIN_TIME, "the CTI of a group") for t in promises.scoped.values()]
         scoped = dict(zip(scopes, times, strict=True))
