@@ -311,7 +311,9 @@ class Arrangement:
         return Hits(self.schema, np.zeros(size, np.int64), parts)
 
     def __len__(self) -> int:
-        return sum(len(run) - run.dead for run in self._runs())
+        tail = self._tail
+        waiting = 0 if tail is None else int(np.count_nonzero(tail.alive(self._purged)))
+        return waiting + sum(len(run) - run.dead for run in self._slots.runs())
 
     @property
     def purged(self) -> int:
