@@ -4,8 +4,8 @@
     final       `_start`, `_end`, then the payload; for queries with `final` consistency
     upserts     `_deleted`, `_start`, `_end`, then the payload: the newest row for each group and start
 
-Times are ticks (microseconds); an end without limit is null, and so is what an element does not
-have.
+Times are ticks (microseconds), or instants where the query has a clock; an end without limit is
+null, and so is what an element does not have.
 """
 
 from __future__ import annotations
@@ -118,14 +118,23 @@ Unpack = Callable[[Iterable[Any]], Iterator[Any]]
 Convert = Callable[[Batch], pa.RecordBatch]
 
 
-def unpacker(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> tuple[Unpack, pa.Schema]:
+def unpacker(
+    form: str, schema: pa.Schema, keys: tuple[str, ...], *, has_clock: bool
+) -> tuple[Unpack, pa.Schema]:
     """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
     schemas = {"final": finals_schema, "upserts": upserts_schema, "changelog": changelog_schema}
-    return _each(converter(form, schema, keys)), schemas[form](schema)
+    convert = converter(form, schema, keys, has_clock=has_clock)
+    typed = schemas[form](schema)
+    return _each(convert), _schema_with_instants(typed) if has_clock else typed
 
 
-def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
-    """How elements become typed rows of a form."""
+def converter(form: str, schema: pa.Schema, keys: tuple[str, ...], *, has_clock: bool) -> Convert:
+    """How elements become typed rows of a form; with a clock, their times are instants."""
+    convert = _converter_to_ticks(form, schema, keys)
+    return (lambda batch: _with_instants(convert(batch))) if has_clock else convert
+
+
+def _converter_to_ticks(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
     if form == "final":
         return lambda batch: to_finals(batch, schema)
     if form == "upserts":
@@ -133,6 +142,23 @@ def converter(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
     if form == "changelog":
         return lambda batch: to_changelog(batch, schema)
     raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+
+
+_TIMES = ("_start", "_end", "_new_end")
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+def _schema_with_instants(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([e.with_type(_INSTANT) if e.name in _TIMES else e for e in schema])
+
+
+def _with_instants(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with their times as Spark's timestamps; the numbers stay the same."""
+    columns = [
+        column.view(_INSTANT) if name in _TIMES else column
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema_with_instants(rows.schema))
 
 
 def _each(convert: Convert) -> Unpack:

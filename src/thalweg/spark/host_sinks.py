@@ -31,7 +31,6 @@ _SCHEMA = pa.schema(
         ("blob", pa.binary()),
     ]
 )
-_TIMES = ("_start", "_end", "_new_end")
 _COLUMNS = "kind string, origin string, rows long, report string, blob binary"
 
 
@@ -50,14 +49,9 @@ class FileSink:
         return Path(self.path) / f"batch={batch}"
 
     def rows(self, answer: Batch) -> pa.RecordBatch:
-        rows: pa.RecordBatch = converter(self.form, self.schema, self.keys)(answer)
-        if not self.clocked:
-            return rows
-        columns = [
-            column.cast(pa.timestamp("us", "UTC")) if name in _TIMES else column
-            for name, column in zip(rows.schema.names, rows.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+        convert = converter(self.form, self.schema, self.keys, has_clock=self.clocked)
+        rows: pa.RecordBatch = convert(answer)
+        return rows
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import timestamp_micros
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -35,16 +35,6 @@ __all__ = ["FIGURES", "Prepared"]
 
 FIGURES = "thalweg"
 """The name under which each micro-batch reports its figures."""
-
-
-def _with_timestamps(rows: DataFrame) -> DataFrame:
-    """Times of lifetimes as Spark's timestamps: instants, shown in the zone of the session."""
-    times: dict[str, Any] = {
-        name: timestamp_micros(name)
-        for name in ("_start", "_end", "_new_end")
-        if name in rows.columns
-    }
-    return rows.withColumns(times)
 
 
 @dataclass(frozen=True)
@@ -95,24 +85,25 @@ class Prepared:
     def typed(self, form: str, packed: DataFrame) -> DataFrame:
         """Packed answers as typed rows: `changelog`, `final` or `upserts`."""
         self.require_form(form)
-        root = self.plan.root
-        unpack, schema = unpacker(form, root.schema, root.properties.group_keys)
-        rows = packed.select("kind", "blob").mapInArrow(unpack, from_arrow_schema(schema))
-        return self._with_times(rows)
+        unpack, schema = unpacker(form, *self._rows, has_clock=self._has_clock)
+        return packed.select("kind", "blob").mapInArrow(unpack, from_arrow_schema(schema))
 
     def typed_chunks(self, form: str, chunks: DataFrame, batch: int) -> DataFrame:
         """The answers to chunks as they were read, of a query that keeps no rows."""
         assert self.stage is not None
         self.require_form(form)
-        root = self.plan.root
-        keys = root.properties.group_keys
-        convert = converter(form, root.schema, keys)
-        _, schema = unpacker(form, root.schema, keys)
-        rows = self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
-        return self._with_times(rows)
+        convert = converter(form, *self._rows, has_clock=self._has_clock)
+        _, schema = unpacker(form, *self._rows, has_clock=self._has_clock)
+        return self.stage.typed(chunks, batch, convert, from_arrow_schema(schema))
 
-    def _with_times(self, rows: DataFrame) -> DataFrame:
-        return rows if clock_of(self.plan.root) is None else _with_timestamps(rows)
+    @property
+    def _rows(self) -> tuple[pa.Schema, tuple[str, ...]]:
+        """The payload of the answers, and the keys that they are known by."""
+        return self.plan.root.schema, self.plan.root.properties.group_keys
+
+    @property
+    def _has_clock(self) -> bool:
+        return clock_of(self.plan.root) is not None
 
     def ledger(self, source: str, packed: DataFrame) -> DataFrame:
         """The late rows of a source in one micro-batch."""
