@@ -475,6 +475,17 @@ def test_every_file_is_read_once_in_order(folder: Path) -> None:
     assert [header.newest for header, _ in seen] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("files", "tasks"), [(3, 1), (25, 2)])
+def test_a_task_reads_enough_to_be_worth_starting(folder: Path, files: int, tasks: int) -> None:
+    for number in range(files):
+        put(folder, f"{number:02}", number, f'{{"ts": {number}, "k": "a"}}\n')
+    mine = reader(folder, tasks=2)
+    start = mine.initialOffset()
+    end = mine.latestOffset(start, ReadAllAvailable())
+    assert len(mine.partitions(start, end)) == tasks
+    assert [header.newest for header, _ in chunks(mine, start, end)] == list(range(files))
+
+
 def test_positions_follow_on_across_files(folder: Path) -> None:
     for number in range(3):
         put(folder, f"{number}", number, '{"ts": 1, "k": "a"}\n')

@@ -21,6 +21,11 @@ from thalweg.model.time import MIN_TIME
 
 __all__ = ["FileOffsets", "FilePart"]
 
+_BYTES_OF_TASK = 1_000_000
+"""A task that reads less takes longer to start and end than to read."""
+_BYTES_OF_FILE = 100_000
+"""What opening a file costs, in bytes that are read in that time."""
+
 
 @dataclass
 class FilePart(InputPartition):
@@ -137,7 +142,7 @@ class FileOffsets:
         log = self._files()
         self._refuse_unknown(start["n"], end["n"])
         entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
-        tasks = max(1, min(self.tasks, len(entries)))
+        tasks = self._useful_tasks([found for _, found in entries])
         parts: list[InputPartition] = [
             FilePart(entries[i::tasks], unwanted=end.get("unwanted", MIN_TIME))
             for i in range(tasks)
@@ -146,3 +151,8 @@ class FileOffsets:
         if end["ended"] > start["ended"]:
             parts.append(FilePart([(end["n"], Found("", 0, 0))], end=True))
         return parts
+
+    def _useful_tasks(self, files: list[Found]) -> int:
+        """How many tasks to divide files into: none so small that it is not worth its while."""
+        weight = sum(max(found.size, _BYTES_OF_FILE) for found in files)
+        return max(1, min(self.tasks, len(files), -(-weight // _BYTES_OF_TASK)))
