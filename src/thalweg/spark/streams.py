@@ -85,7 +85,8 @@ def from_files(
     query with the trigger `"available now"` starts. `bad="skip"` passes over records of CSV and
     JSON lines that cannot be read, and rows without a time; they are counted, and go to
     `start(dead=...)`. `nulls` are the texts of CSV that stand for null. A file of text is read when
-    it has not changed for `settle`; what is passed over is in `status().warnings`.
+    it has not changed for `settle`; what is passed over is in `status().warnings`. At most `tasks`
+    tasks read a micro-batch, fewer where there is little to read.
     """
     require_bad(bad, "from_files")
     found = discover(folder, format=format, columns=columns, times=(time, end), nulls=nulls)
