@@ -35,7 +35,7 @@ def survive_kills(arrivals: Arrivals, kills: int, random: Random, *arguments: st
             if kill % 4 == 3:
                 _go_on(job, random.randrange(200), feed)
             else:
-                for name in ("events", "rates"):
+                for name in arrivals.read:
                     arrivals.arrive(name)
                 job.until(
                     lambda planned=planned: begun(folder) > planned,  # type: ignore[misc]

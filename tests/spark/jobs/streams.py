@@ -95,8 +95,17 @@ class Arrivals:
     """Files that are ready, and that arrive one after the other by being renamed into their
     folder."""
 
-    def __init__(self, folder: Path, files: int, seed: int, *, rows: int = 200) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        files: int,
+        seed: int,
+        *,
+        rows: int = 200,
+        read: tuple[str, ...] = ("events", "rates"),
+    ) -> None:
+        """`read` are the streams that the queries read: only their files bring a micro-batch."""
+        self.folder, self.read = folder, read
         self._ready = folder / "ready"
         random = np.random.default_rng(seed)
         for name in ("events", "rates"):
@@ -107,7 +116,7 @@ class Arrivals:
                 _events(random, number, rows), self._ready / "events" / f"{number:05}.parquet"
             )
             pq.write_table(_rates(random, number), self._ready / "rates" / f"{number:05}.parquet")
-        self._arrived = {"events": 0, "rates": 0}
+        self._arrived = dict.fromkeys(read, 0)
         self.files = files
 
     @property
@@ -122,7 +131,7 @@ class Arrivals:
             self._arrived[name] += 1
 
     def arrive_somewhere(self, random: Random) -> None:
-        self.arrive(random.choice(["events", "rates"]))
+        self.arrive(random.choice(self.read))
 
     def arrive_all(self) -> None:
         for name in self._arrived:
