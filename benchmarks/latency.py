@@ -5,7 +5,8 @@ A process of its own moves a small Parquet file into a folder every tenth of a s
 count rows per key and minute, and give the counts of open windows after every micro-batch (ours
 `eager`, Spark's in update mode) to a function that writes them to a sink that throws them away. A
 file's latency is the time from its rename until the function has written the micro-batch that holds
-it. The clock starts when a query has answered, run for `warm_up` seconds and made ten micro-batches.
+it. The clock starts when a query has answered, run for `warm_up` seconds and made ten micro-batches:
+a JVM compiles what it runs for a hundred micro-batches and longer.
 
 Each engine runs in a process of its own, which stays warm: the two are measured in turns, query by
 query. Spark's own has as many partitions as cores and RocksDB with changelog checkpointing.
@@ -57,10 +58,10 @@ def run(
     rates: str = "1000,50000",
     queries: str = "count,stateless",
     seconds: float = 10.0,
-    warm_up: float = 5.0,
+    warm_up: float = 45.0,
     rounds: int = 1,
 ) -> None:
-    """Each query at each rate, the engines in turns; about three minutes in all as it is."""
+    """Each query at each rate, the engines in turns; about eight minutes in all as it is."""
     with OwnProcess() as ours, OwnProcess() as peer:
         engines = dict(zip(ENGINES, (ours, peer), strict=True))
         for query in queries.split(","):
