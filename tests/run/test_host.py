@@ -236,6 +236,24 @@ def test_history_is_read_whatever_other_queries_have_read(name: str, since: str)
     assert expected.num_rows
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_history_has_the_rows_of_a_source_that_no_query_read_for_a_while(restart: bool) -> None:
+    counted = sources()[0].tumbling(10).aggregate(n=tw.count())
+    host = Host(keep_history=True)
+    host.add("first", counted)
+    host.push("a", [tw.insert({"k": 1, "v": 1}, 3, 14), tw.cti(4)])
+    host.remove("first")
+    if restart:
+        host = restored(host)
+    assert host.queries == {} and host.push("a", [at(12)]) == {}
+    with pytest.raises(PlanError, match="its history, which declares it in another way"):
+        host.add("other", tw.source("a", {"k": "int64"}))
+    out = host.add("added", counted, since="history")["added"]
+    assert [e.payload["n"] for e in tw.elements_of(out) if isinstance(e, tw.Insert)] == [1]
+    shorter = tw.adjust({"k": 1, "v": 1}, 3, 14, 9)
+    assert answers_of(host, [shorter, tw.cti(20)]) == [(10, 1)]
+
+
 def test_history_comes_first() -> None:
     host = Host(keep_history=True)
     host.add("first", counts())

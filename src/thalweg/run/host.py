@@ -30,6 +30,7 @@ from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
+from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
 from thalweg.plan.nodes import Node, Source, walk
@@ -64,7 +65,7 @@ class Host:
 
     def __init__(self, *, keep_history: bool = False, now: Callable[[], int] = wall_clock) -> None:
         """`keep_history` stores all admitted rows, for queries that are added with
-        `since="history"`."""
+        `since="history"`; a source that was read once then stays, also when no query reads it."""
         self._graph = QueryGraph([], {}, {})
         self._queries: dict[str, HostedQuery] = {}
         self._known: dict[Signature, GraphOperator] = {}
@@ -103,7 +104,8 @@ class Host:
         return self._outputs()
 
     def remove(self, name: str) -> None:
-        """End a query. Its operators and their state go, but for those that others use."""
+        """End a query. Its operators and their state are dropped, except those that others use, and
+        in a host that keeps history its sources."""
         hosted = self._hosted(name)
         del self._queries[name]
         self._graph.remove_end(name)
@@ -219,7 +221,7 @@ class Host:
             if operator in keep:
                 continue
             self._users[operator].remove(name)
-            if not self._users[operator]:
+            if not self._users[operator] and not self._keeps(operator):
                 del self._users[operator]
                 unused.append(operator)
         self._graph.remove(unused)
@@ -229,6 +231,11 @@ class Host:
         }
         for source in [n for n in self._sources if n not in self._graph.sources]:
             del self._sources[source]
+
+    def _keeps(self, operator: GraphOperator) -> bool:
+        """Whether an operator stays that no query uses: a source, where history is kept. Without it
+        rows would be missing from the history, and adjusts of earlier rows would be refused."""
+        return self._history is not None and isinstance(operator.kernel, IngressKernel)
 
     def _check_sources(self, plan: Node) -> None:
         found: dict[str, Source] = dict(self._sources)
@@ -241,10 +248,20 @@ class Host:
                 node.ingress,
                 node.declared,
             ):
+                others = (
+                    "other queries, which declare"
+                    if self._is_read(node.name)
+                    else "its history, which declares"
+                )
                 raise PlanError(
-                    f"the host reads the source {node.name!r} for other queries, which declare it in another way; declare it alike."
+                    f"the host reads the source {node.name!r} for {others} it in another way; declare it alike."
                 )
         self._sources = found
+
+    def _is_read(self, source: str) -> bool:
+        """Whether a query reads a source."""
+        operator = self._graph.sources.get(source)
+        return operator is not None and bool(self._users.get(operator))
 
     def _hosted(self, name: str) -> HostedQuery:
         if name not in self._queries:
@@ -387,7 +404,10 @@ class Host:
     def snapshot(self) -> bytes:
         """All queries and all state, between two pushes."""
         with self._whole():
-            return write_host(self._graph, self._queries, self._point, self._newest, self._history)
+            unread = [node for name, node in self._sources.items() if not self._is_read(name)]
+            return write_host(
+                self._graph, self._queries, unread, self._point, self._newest, self._history
+            )
 
     @classmethod
     def restore(
@@ -409,10 +429,19 @@ class Host:
                 uses=query.uses,
             )
             host._use(query.name, query.node, build, build.plan(plan))
+        host._read_for_history(saved.unread)
         saved.give(host._graph)
         host._graph.fuse()
         host._point, host._newest, host._history = saved.point, saved.newest, saved.history
         return host
+
+    def _read_for_history(self, nodes: list[Source]) -> None:
+        """Sources that no query reads any more."""
+        operators = {
+            node.name: GraphOperator(node.name, kernel_for(node, Consistency())) for node in nodes
+        }
+        self._graph.add(list(operators.values()), operators)
+        self._sources |= {node.name: node for node in nodes}
 
     # ------------------------------------------------------------------------------------------
     # reports

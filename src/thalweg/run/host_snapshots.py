@@ -7,7 +7,7 @@ that only this process knows are given again when the host is restored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from thalweg.model.batch import Batch, one_batch
 from thalweg.model.progress import progress_of_text, progress_text
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.plan.nodes import Node
+from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given, read_plan, write_plan
 from thalweg.run.host_build import HostedQuery
 from thalweg.run.snapshots import pack, text_of_rows, text_rows, unpack
@@ -45,6 +45,8 @@ class SavedHost:
     """What a snapshot says; `state` is that of the operators."""
 
     queries: list[SavedQuery]
+    unread: list[Source]
+    """Sources that no query reads any more, in a host that keeps history."""
     point: int
     newest: dict[str, int]
     history: dict[str, list[Batch]] | None
@@ -63,6 +65,7 @@ class SavedHost:
 def write_host(
     graph: QueryGraph,
     queries: Mapping[str, HostedQuery],
+    unread: Sequence[Source],
     point: int,
     newest: Mapping[str, int],
     history: Mapping[str, list[Batch]] | None,
@@ -80,6 +83,7 @@ def write_host(
             }
             for name, hosted in queries.items()
         ],
+        "unread": [write_plan(source) for source in unread],
         "point": point,
         "newest": dict(newest),
         "passed": {operator.id: progress_text(operator.passed) for operator in graph.operators},
@@ -114,6 +118,7 @@ def read_host(snapshot: bytes, given: Given = ()) -> SavedHost:
         )
         for saved in about["queries"]
     ]
+    unread = [read_plan(plan, given) for plan in about.get("unread", ())]
     history = about["history"]
     if history is not None:
         history = {
@@ -124,5 +129,12 @@ def read_host(snapshot: bytes, given: Given = ()) -> SavedHost:
             for source, texts in history.items()
         }
     return SavedHost(
-        queries, about["point"], about["newest"], history, about["passed"], about["arcs"], state
+        queries,
+        [node for node in unread if isinstance(node, Source)],
+        about["point"],
+        about["newest"],
+        history,
+        about["passed"],
+        about["arcs"],
+        state,
     )
