@@ -13,11 +13,11 @@ from thalweg.errors import (
     TypeMismatchError,
     UnknownColumnError,
     WindowError,
-    did_you_mean,
 )
 from thalweg.expr import Column, Expr, ExprLike, as_expr
 from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.time import INFINITY, Duration, duration_us
+from thalweg.model.type_names import arrow_type
 from thalweg.plan.nodes import Named
 from thalweg.windows.kinds import positive_ticks
 
@@ -26,7 +26,6 @@ __all__ = [
     "Keys",
     "On",
     "Registers",
-    "arrow_type",
     "column_names",
     "default_result",
     "duration_or_expr",
@@ -49,30 +48,6 @@ On: TypeAlias = "str | Expr | Sequence[str | Expr] | Mapping[str, ExprLike] | No
 Registers: TypeAlias = "Mapping[str, str | pa.DataType | tuple[str | pa.DataType, Any]]"
 
 Columns: TypeAlias = "Mapping[str, ExprLike] | Sequence[str]"
-
-_TYPE_NAMES = {
-    "int": "int64",
-    "bigint": "int64",
-    "float": "float64",
-    "text": "string",
-    "str": "string",
-    "boolean": "bool",
-}
-_ARROW_NAMES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "float32",
-    "float64",
-    "string",
-    "binary",
-    "date32",
-)
 
 
 def named_columns(columns: Columns) -> Named:
@@ -111,20 +86,6 @@ def schema_of(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) 
 
 def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(plain_type(field.type)) if needs_plain_type(field.type) else field
-
-
-def arrow_type(kind: str | pa.DataType, where: str) -> pa.DataType:
-    if isinstance(kind, pa.DataType):
-        return kind
-    if isinstance(kind, type):  # int, str: as Python calls them
-        kind = kind.__name__
-    try:
-        return pa.type_for_alias(_TYPE_NAMES.get(kind, kind))
-    except (ValueError, TypeError, AttributeError):
-        hint = did_you_mean(str(kind), [*_ARROW_NAMES, *_TYPE_NAMES])
-        raise TypeMismatchError(
-            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type."
-        ) from None
 
 
 def not_negative(value: Duration, what: str) -> int:

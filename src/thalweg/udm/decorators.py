@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.model.time import Duration, duration_us
+from thalweg.model.type_names import TypeLike, arrow_type
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module, OutputLike
 from thalweg.udm.properties import Properties
 from thalweg.udm.registry import DEFAULT, Registry
-from thalweg.udm.types import TypeLike, arrow_type
 
 __all__ = ["Inputs", "aggregate", "function", "operator"]
 

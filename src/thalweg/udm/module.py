@@ -30,8 +30,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
+from thalweg.model.type_names import TypeLike, arrow_type
 from thalweg.udm.properties import Properties
-from thalweg.udm.types import ANY, TypeLike, arrow_type, schema_of
+from thalweg.udm.types import ANY, schema_of
 
 __all__ = ["CLIPS", "STAMPS", "TAKES", "Module", "OutputLike", "Params"]
 

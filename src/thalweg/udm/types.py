@@ -1,47 +1,18 @@
-"""Types as module writers say them: Arrow types, or their names."""
+"""Types of modules: columns as a schema, and which types fit which."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import pyarrow as pa
 
-from thalweg.errors import TypeMismatchError, did_you_mean
+from thalweg.errors import TypeMismatchError
+from thalweg.model.type_names import TypeLike, arrow_type
 
-__all__ = ["ANY", "TypeLike", "arrow_type", "fits", "schema_of"]
-
-TypeLike: TypeAlias = "str | pa.DataType"
+__all__ = ["ANY", "fits", "schema_of"]
 
 ANY = "any"
 """An input that may be of any type."""
-
-_OTHER_NAMES = {
-    "int": "int64",
-    "bigint": "int64",
-    "float": "float64",
-    "text": "string",
-    "str": "string",
-    "boolean": "bool",
-}
-_NAMES = ("bool", "int32", "int64", "float32", "double", "string", "binary", "date32")
-
-
-def arrow_type(kind: TypeLike, where: str) -> pa.DataType:
-    """
-    >>> arrow_type("double", "module m"), arrow_type("text", "module m")
-    (DataType(double), DataType(string))
-    """
-    if isinstance(kind, pa.DataType):
-        return kind
-    try:
-        return pa.type_for_alias(_OTHER_NAMES.get(kind, kind))
-    except (ValueError, TypeError, AttributeError):
-        names = [*_NAMES, *_OTHER_NAMES]
-        hint = did_you_mean(str(kind), names)
-        raise TypeMismatchError(
-            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_NAMES)}, or a pyarrow type."
-        ) from None
 
 
 def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Schema:
