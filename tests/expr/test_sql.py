@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.expr.strategies import SCHEMA, batches, expressions
+from thalweg.aggregates import aggregate_names, find_aggregate
 from thalweg.errors import EvaluationError, ExpressionError, TypeMismatchError
 from thalweg.expr import Expr, Frame, as_expr, call, col, lit, parse
+from thalweg.expr.functions import AGGREGATE_NAMES
 
 A, B, C, S = (col(name) for name in "abcs")
 
@@ -123,8 +125,10 @@ def test_forms(text: str, expr: Expr, printed: str) -> None:
         ("l.delete", "'delete' begins a statement", 2),
         ("lenght(s) > 1", "unknown function 'lenght'. Did you mean 'length'?", 0),
         ("1 + abss(a)", "unknown function 'abss'. Did you mean 'abs'?", 4),
-        ("count(*)", "not supported", 6),
-        ("sum(a)", "unknown function 'sum'", 0),
+        ("count(*)", "count is an aggregate", 0),
+        ("abs(*)", "not supported", 4),
+        ("sum(a)", "sum is an aggregate, and an expression here is about one row", 0),
+        ("1 + string_agg(a, no_column)", "there is no aggregate 'string_agg'. Write one with", 4),
         ("a.abs(b)", "not supported", 0),
         ('"abs"(a)', "is not the name of a function", 0),
         ("abs(a, b)", "abs takes 1 argument; got 2", 0),
@@ -228,12 +232,29 @@ def test_text_or_expression() -> None:
         as_expr(5)  # type: ignore[arg-type]
 
 
+def test_all_aggregates_are_told_from_unknown_functions() -> None:
+    made: dict[str, Any] = {name: find_aggregate(name) for name in aggregate_names()}
+    classes = {name: getattr(found.make, "func", found.make) for name, found in made.items()}
+    ours = {name for name, found in classes.items() if found.__module__.startswith("thalweg.")}
+    assert ours == AGGREGATE_NAMES
+
+
 @pytest.mark.parametrize(
     "text", ["(" * 5000 + "a" + ")" * 5000, "a" + " + a" * 5000, "not " * 5000 + "a"]
 )
 def test_bottomless_text_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError, match="more than 250 levels deep"):
         parse(text)
+
+
+@pytest.mark.parametrize("levels", [251, 20_000])
+def test_bottomless_typed_expressions_are_refused_and_can_be_shown(levels: int) -> None:
+    expr: Expr = A
+    for _ in range(levels):
+        expr = expr + 1
+    with pytest.raises(ExpressionError, match="more than 250 levels deep"):
+        as_expr(expr)
+    assert repr(expr)
 
 
 def test_long_text_that_is_accepted_can_be_used() -> None:

@@ -36,6 +36,16 @@ MISTAKES = [
         "two streams are called 'Main'; name them with AS.",
     ),
     ("SELECT foo(len) FROM Main", "foo", "unknown function 'foo'"),
+    (
+        f"SELECT string_agg(srcIP ORDER BY len) {WINDOW} FROM Main",
+        "string_agg",
+        "there is no aggregate 'string_agg'. Write one with thalweg.udm.aggregate",
+    ),
+    (
+        f"SELECT srcIP, array_agg(len) {WINDOW} FROM Main GROUP BY srcIP",
+        "array_agg",
+        "there is no aggregate 'array_agg'. Write one with thalweg.udm.aggregate",
+    ),
     ("SELECT lentgh(srcIP) FROM Main", "lentgh", "Did you mean 'length'?"),
     # types
     (

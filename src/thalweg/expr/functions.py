@@ -17,6 +17,7 @@ from thalweg.expr import _logic, _nested, _numbers, _texts, _times
 from thalweg.expr.kinds import Datum
 
 __all__ = [
+    "AGGREGATE_NAMES",
     "ALIASES",
     "CHANGING",
     "FUNCTIONS",
@@ -180,9 +181,36 @@ CHANGING = frozenset(
 """Functions of SQL that this table leaves out on purpose: they give another value when they are
 computed again, and an answer that is taken back has to be the one that was given."""
 
+AGGREGATE_NAMES = frozenset(
+    {"approx_percentile", "arg_max", "arg_min", "avg", "count", "first", "first_value",
+     "heavy_hitters", "last", "last_value", "max", "max_by", "mean", "median", "min", "min_by",
+     "percentile", "percentile_cont", "percentile_disc", "stddev", "stddev_samp", "sum",
+     "var_samp", "variance"}
+)  # fmt: skip
+"""The built-in aggregates, to tell them from misspelt functions."""
+
+_AGGREGATES_ELSEWHERE = frozenset(
+    {"any_value", "approx_count_distinct", "approx_quantile", "array_agg", "bit_and", "bit_or",
+     "bool_and", "bool_or", "collect_list", "collect_set", "corr", "count_distinct", "count_if",
+     "covar_pop", "covar_samp", "every", "group_concat", "histogram", "json_agg", "kurtosis",
+     "list", "listagg", "product", "quantile", "regr_slope", "skewness", "stddev_pop",
+     "string_agg", "sum_distinct", "var_pop"}
+)  # fmt: skip
+"""Aggregates of other engines that there are not here."""
+
 
 def unknown_function(name: str, others: Iterable[str] = ()) -> str:
     """Why there is no such function, and which are near."""
+    if name.lower() in AGGREGATE_NAMES:
+        return (
+            f"{name} is an aggregate, and an expression here is about one row; aggregate over a "
+            "window, with .aggregate(...) or in SELECT."
+        )
+    if name.lower() in _AGGREGATES_ELSEWHERE:
+        return (
+            f"there is no aggregate {name!r}. Write one with thalweg.udm.aggregate and call it by "
+            "its name, or use count, sum, avg, min, max, first, last, median, percentile or stddev."
+        )
     if name.lower() in CHANGING:
         return (
             f"{name} gives another value whenever it is computed, so an answer could not be taken "

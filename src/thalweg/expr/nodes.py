@@ -99,7 +99,10 @@ class Expr(Operators):
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return self._rendered()[0]
+        try:
+            return self._rendered()[0]
+        except RecursionError:  # as a user may have built it; `as_expr` refuses it
+            return f"(an expression of {self.depth()} levels)"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"

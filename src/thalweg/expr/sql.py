@@ -44,6 +44,8 @@ program."""
 def as_expr(value: ExprLike) -> Expr:
     """An expression from what a user wrote: text is SQL."""
     if isinstance(value, Expr):
+        if value.depth() > _DEEPEST:
+            raise _too_deep(str(value))
         return value
     if isinstance(value, str):
         return parse(value)
@@ -68,10 +70,14 @@ def parse(text: str) -> Expr:
     except RecursionError:
         expr = None
     if expr is None or expr.depth() > _DEEPEST:
-        raise ExpressionError(
-            f"the expression is more than {_DEEPEST} levels deep. Use IN, concat(...) or CASE: {text[:60]}..."
-        )
+        raise _too_deep(text)
     return expr
+
+
+def _too_deep(text: str) -> ExpressionError:
+    return ExpressionError(
+        f"the expression is more than {_DEEPEST} levels deep. Use IN (isin), concat(...) or CASE: {text[:60]}..."
+    )
 
 
 class ExpressionReader:
@@ -289,28 +295,35 @@ class ExpressionReader:
         if not isinstance(node.this, str) or not node.this.isascii():
             self.source.refuse_node(node, f"{node.this} is not the name of a function.")
         name = node.this.lower()
-        args = tuple(self.read_argument(name, at, arg) for at, arg in enumerate(node.expressions))
-        if name in _SWAPPED and len(args) == 2:
-            name, args = _SWAPPED[name], (args[1], args[0])
         if name == "if":
-            if len(args) not in (2, 3):
-                self.source.refuse_node(
-                    node, f"if takes a condition and one or two values; got {len(args)} arguments."
-                )
-            return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
-        function = FUNCTIONS.get(ALIASES.get(name, name))
+            return self.read_if(node)
+        function = FUNCTIONS.get(_SWAPPED.get(name, ALIASES.get(name, name)))
         own = find_user_function(node.this) if function is None else None
         if own is not None:
-            return user_call(own, args)
-        if function is None:
+            return user_call(own, self.read_arguments(name, node))
+        if function is None:  # said before its arguments are read, which have a meaning only in it
             self.source.refuse(
                 unknown_function(node.this, ("if", "cast", "try_cast")), node.meta["start"]
             )
+        args = self.read_arguments(name, node)
         if len(args) < function.least or (function.most is not None and len(args) > function.most):
             self.source.refuse(
                 f"{name} takes {function.arity}; got {len(args)}.", node.meta["start"]
             )
-        return Call(function.name, args)
+        return Call(function.name, args[::-1] if name in _SWAPPED else args)
+
+    def read_if(self, node: exp.Expr) -> Expr:
+        args = tuple(self.convert(arg) for arg in node.expressions)
+        if len(args) not in (2, 3):
+            self.source.refuse_node(
+                node, f"if takes a condition and one or two values; got {len(args)} arguments."
+            )
+        return Case(((args[0], args[1]),), args[2] if len(args) == 3 else None)
+
+    def read_arguments(self, function: str, node: exp.Expr) -> tuple[Expr, ...]:
+        return tuple(
+            self.read_argument(function, at, arg) for at, arg in enumerate(node.expressions)
+        )
 
     def read_argument(self, function: str, at: int, node: exp.Expr) -> Expr:
         """An argument; TIMESTAMPDIFF(MINUTE, a, b) names its unit without quotes."""
