@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import thalweg as tw
-from thalweg.errors import ThalwegError
+from thalweg.errors import InputError, SchemaChangeError, ThalwegError
 
 CALLS: Any = tw.source("calls", {"who": "string"})
 HOST: Any = tw.Host
@@ -29,6 +31,7 @@ HOST: Any = tw.Host
         (lambda: tw.source("s", {"k": 5}), "unknown type 5"),  # type: ignore[dict-item]
         (lambda: tw.source("s", {"k": "string"}, quarantine=5), "quarantine= takes"),  # type: ignore[arg-type]
         (lambda: tw.sequence([CALLS, CALLS], "who"), "give the steps by name"),  # type: ignore[arg-type]
+        (lambda: tw.from_frame([], time="ts"), "an empty list has no columns; give columns="),
         (lambda: tw.Engine(CALLS).why("noon"), "got 'noon'"),  # type: ignore[arg-type]
         (lambda: tw.Engine(CALLS).why(1.5), r"got 1\.5"),  # type: ignore[arg-type]
         (lambda: tw.Engine(CALLS).skip_before("noon"), "got 'noon'"),  # type: ignore[arg-type]
@@ -37,6 +40,35 @@ HOST: Any = tw.Host
 def test_a_mistake_is_refused(mistake: Callable[[], object], says: str) -> None:
     with pytest.raises(ThalwegError, match=says):
         mistake()
+
+
+COUNTED = {"ts": "timestamptz", "qty": "int64"}
+
+
+def test_files_without_rows_say_no_types_and_take_them_from_those_that_have_rows(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.csv").write_text("ts,qty\n")
+    with pytest.raises(InputError, match=r"a\.csv has a line of names and no rows.*Give columns="):
+        tw.from_frame(tmp_path, time="ts")
+    assert not tw.table(tw.from_frame(tmp_path, time="ts", columns=COUNTED))
+    (tmp_path / "b.csv").write_text("ts,qty\n2026-03-01T10:05:00Z,2\n")
+    assert [row for *_, row in tw.table(tw.from_frame(tmp_path, time="ts"))] == [{"qty": 2}]
+
+
+def test_frames_take_declared_types() -> None:
+    assert not tw.table(tw.from_frame([], time="ts", columns=COUNTED))
+    rows = [{"ts": "2026-03-01T10:05:00Z", "qty": 2.5}]
+    with pytest.raises(SchemaChangeError, match="'qty' is double; the source declared int64"):
+        tw.from_frame(rows, time="ts", columns=COUNTED)
+
+
+def test_files_whose_numbers_differ_in_width_are_one_stream(tmp_path: Path) -> None:
+    for name, kind in [("a", pa.int32()), ("b", pa.int64())]:
+        pq.write_table(
+            pa.table({"ts": [1], "v": pa.array([1], kind)}), tmp_path / f"{name}.parquet"
+        )
+    assert len(tw.table(tw.from_frame(tmp_path, time="ts"))) == 2
 
 
 def test_a_categorical_of_polars_is_read() -> None:

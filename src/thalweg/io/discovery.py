@@ -55,7 +55,8 @@ def discover(
     nulls: Sequence[str] = NULLS,
 ) -> Discovered:
     """Look at a file, a folder or a glob. `times` are the columns that will be read as times: text
-    becomes timestamps there. Without `columns` those of the first file are taken."""
+    becomes timestamps there. Without `columns` those of the first file are taken; of CSV, the first
+    that has rows."""
     place = FilePlace(text)
     listed = sorted(place.listing())
     if format is not None:
@@ -70,11 +71,27 @@ def discover(
             raise InputError(
                 f"{_nothing(text, place, chosen, listed, fitting)} Give columns= to start without."
             )
-        columns, partitions = _columns(place, whole[0], form, partitions, times)
+        typed = _first_typed(text, place, whole, form)
+        columns, partitions = _columns(place, typed, form, partitions, times)
         form = FileForm(
             chosen, columns if chosen in ("csv", "json") else None, tuple(nulls), partitions
         )
     return Discovered(place, form, columns, whole)
+
+
+def _first_typed(text: str, place: FilePlace, whole: Sequence[Found], form: FileForm) -> Found:
+    """The first file that says what types its columns have: CSV without rows does not."""
+    if form.format != "csv":
+        return whole[0]
+    for found in whole:
+        if not all(map(pa.types.is_null, file_schema(place, found.name, form).types)):
+            return found
+    if not any(len(piece) for found in whole for piece in read_file(place, found.name, form)):
+        raise InputError(
+            f"{text}: {place.shown(whole[0].name)} has a line of names and no rows, which does not say what "
+            "types its columns have. Give columns= to start without rows."
+        )
+    return whole[0]
 
 
 def _format(text: str, place: FilePlace, listed: list[Found]) -> str:

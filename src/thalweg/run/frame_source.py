@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.io.frame_events import events
-from thalweg.io.frames import table_of
+from thalweg.io.frames import conform, table_of
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
 from thalweg.stream import Stream, source
@@ -32,23 +33,21 @@ def from_frame(
     end: str | None = None,
     duration: Duration = 1,
     name: str | None = None,
+    columns: pa.Schema | Mapping[str, str | pa.DataType] | None = None,
     **facts: Any,
 ) -> Stream:
     """A frame (Arrow, pandas, Polars, DuckDB, a list of dictionaries) as a stream of events; or a
     file, a folder or a glob of Parquet, Arrow, CSV or JSON lines, named by text or a path.
 
     `time` is the column with the start, `end` the one with the end; without it events last
-    `duration`. `tw.table(query)` and `tw.changes(query)` then need no inputs. Other arguments are
+    `duration`. `columns` are the names and types of its columns, instead of those that its rows
+    suggest; with them it may have no rows. `tw.table(query)` and `tw.changes(query)` then need no inputs. Other arguments are
     those of `source`.
     """
-    if isinstance(frame, (str, Path)):
-        from thalweg.io.discovery import place_name  # with the file systems of Arrow
-
-        name = name or place_name(str(frame))
-        table = _read(str(frame), time, end)
-    else:
-        name = name or "frame"
-        table = _with_times(table_of(frame, where=f"source {name!r}"), (time, end))
+    if name is None:
+        name = _place_name(str(frame)) if isinstance(frame, (str, Path)) else "frame"
+    declared = None if columns is None else source(name, columns).schema
+    table = _table(frame, declared, (time, end), f"source {name!r}")
     if set(table.schema.names) <= {time, end}:
         raise PlanError(
             f"source {name!r}: its rows have nothing but their times; add a column, if only a constant."
@@ -62,12 +61,37 @@ def from_frame(
     return Stream(replace(node, feed=rows, times=replace(node.times, duration=lasting)))
 
 
-def _read(path: str, time: str, end: str | None) -> pa.Table:
+def _place_name(path: str) -> str:
+    from thalweg.io.discovery import place_name  # with the file systems of Arrow
+
+    return place_name(path)
+
+
+def _table(
+    frame: object, declared: pa.Schema | None, times: tuple[str | None, ...], where: str
+) -> pa.Table:
+    """All rows, with the declared columns if there are any."""
+    if isinstance(frame, (str, Path)):
+        return _read(str(frame), declared, times, where)
+    if isinstance(frame, list) and not frame:
+        if declared is None:
+            raise PlanError(
+                f"{where}: an empty list has no columns; give columns= to start without rows."
+            )
+        return declared.empty_table()
+    table = _with_times(table_of(frame, where=where), times)
+    return table if declared is None else conform(table, declared, where)
+
+
+def _read(
+    path: str, declared: pa.Schema | None, times: tuple[str | None, ...], where: str
+) -> pa.Table:
     """All rows of files, in the order of their names."""
     from thalweg.io.discovery import discover
 
-    found = discover(path, times=(time, end))
-    return pa.concat_tables(found.read()).select(found.schema.names)
+    found = discover(path, columns=declared, times=times)
+    pieces = [found.schema.empty_table(), *found.read(found.schema.names)]
+    return pa.concat_tables([conform(piece, found.schema, where) for piece in pieces])
 
 
 def _with_times(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:
