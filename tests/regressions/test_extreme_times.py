@@ -35,6 +35,16 @@ def test_an_amount_beyond_the_clock_is_refused(amount: int) -> None:
         tw.table(query, {"s": [insert({"v": amount}, 5, 6)]})
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+@pytest.mark.parametrize("time", [2**60, -(2**60)])
+def test_a_time_that_no_calendar_has_is_refused(time: int, zone: str) -> None:
+    months = tw.source("s", VALUE).calendar("month", zone=zone).aggregate(n=tw.count())
+    with pytest.raises(EvaluationError, match=f"{time} lies beyond the year 30000"):
+        tw.table(months, {"s": [insert({"v": 1}, time, time + 1)]})
+    near = 3 * time // 4  # the year 29,370, or as far before
+    assert len(tw.table(months, {"s": [insert({"v": 1}, near, near + 1)]})) == 1
+
+
 def test_durations_from_an_expression() -> None:
     rows = {"s": [insert({"v": value}, 3, 4) for value in (2, 0, -1, None)]}
     events = tw.source("s", VALUE)

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.errors import WindowError, did_you_mean
+from thalweg.errors import EvaluationError, WindowError, did_you_mean
 from thalweg.model.rows import Bools, Codes
-from thalweg.model.time import Times
+from thalweg.model.time import Times, greatest, least
 from thalweg.windows.framework import Membership, Tuples, WindowIds, WindowKind
 
 __all__ = ["UNITS", "CalendarWindow", "calendar"]
@@ -32,6 +32,9 @@ UNITS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAY = 86_400_000_000
+_LAST_YEAR = 30_000
+_FARTHEST = (_LAST_YEAR - 1970) * 365 * _DAY
+"""Arrow counts years in 16 bits, and is silently wrong for times that lie farther away."""
 
 Days = npt.NDArray[np.datetime64]
 
@@ -70,6 +73,11 @@ class CalendarWindow(WindowKind):
 
     def _periods(self, ts: Times) -> Codes:
         """For each instant, the first day of its period."""
+        for time in (least(ts), greatest(ts)) if len(ts) else ():
+            if abs(time) > _FARTHEST:
+                raise EvaluationError(
+                    f"{self}: the time {time} lies beyond the year {_LAST_YEAR}; calendars count times in microseconds."
+                )
         wall = pc.local_timestamp(pa.array(ts).cast(pa.timestamp("us", self.zone)))
         first = pc.floor_temporal(wall, unit=self.unit, week_starts_monday=True)
         days: Codes = np.floor_divide(first.cast(pa.int64()).to_numpy(), _DAY)
