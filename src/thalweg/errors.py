@@ -234,12 +234,14 @@ class EstimateWarning(UserWarning):
 
 def list_names(names: Iterable[str]) -> str:
     """Names in one line. Those of a file's columns may hold anything: what cannot be printed is
-    written out.
+    written out, and blanks at an end are shown.
 
-    >>> list_names(["src", "a\\nb"])
-    "src, 'a\\\\nb'"
+    >>> list_names(["src", "a\\nb", " len"])
+    "src, 'a\\\\nb', ' len'"
     """
-    return ", ".join(name if name.isprintable() else repr(name) for name in names)
+    return ", ".join(
+        name if name.isprintable() and name.strip() == name != "" else repr(name) for name in names
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import thalweg as tw
-from thalweg.errors import InputError, SchemaChangeError, ThalwegError
+from thalweg.errors import InputError, PlanError, SchemaChangeError, ThalwegError
+
+
+def frame_of(*times: object) -> tw.Stream:
+    return tw.from_frame([{"ts": time, "v": 1} for time in times], time="ts")
+
 
 CALLS: Any = tw.source("calls", {"who": "string"})
 HOST: Any = tw.Host
@@ -32,6 +37,13 @@ HOST: Any = tw.Host
         (lambda: tw.source("s", {"k": "string"}, quarantine=5), "quarantine= takes"),  # type: ignore[arg-type]
         (lambda: tw.sequence([CALLS, CALLS], "who"), "give the steps by name"),  # type: ignore[arg-type]
         (lambda: tw.from_frame([], time="ts"), "an empty list has no columns; give columns="),
+        (lambda: CALLS.where(lambda row: row), "got the function.*thalweg.udm.function"),
+        (lambda: CALLS.tumbling(10).aggregate(tw.count()), r"give each its name, n=count\(\)"),
+        (lambda: tw.sql("SELECT * FROM f", f=pa.table({"v": [1]})), "from_frame"),  # type: ignore[arg-type]
+        (lambda: tw.Engine(CALLS).push("calls", {"who": "a"}), "needs the time column _start"),
+        (lambda: tw.Engine(CALLS).push("calls", tw.point({"who": "a"}, "noon")), "is 'noon'"),  # type: ignore[arg-type]
+        (lambda: frame_of("noon"), "row 0: the time 'ts' is 'noon', which is no ISO 8601"),
+        (lambda: frame_of(1, None), "source 'frame', row 1: the time 'ts' is null; leave such"),
         (lambda: tw.Engine(CALLS).why("noon"), "got 'noon'"),  # type: ignore[arg-type]
         (lambda: tw.Engine(CALLS).why(1.5), r"got 1\.5"),  # type: ignore[arg-type]
         (lambda: tw.Engine(CALLS).skip_before("noon"), "got 'noon'"),  # type: ignore[arg-type]
@@ -69,6 +81,35 @@ def test_files_whose_numbers_differ_in_width_are_one_stream(tmp_path: Path) -> N
             pa.table({"ts": [1], "v": pa.array([1], kind)}), tmp_path / f"{name}.parquet"
         )
     assert len(tw.table(tw.from_frame(tmp_path, time="ts"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "ts;v\n1;2\n", "separates its columns with ';'"),
+        ("a.csv", "ts, v\n1,2\n", "Columns here: ' v', _start"),
+        ("a.json", '[{"ts": 1, "v": 2}]\n', "it is one array; JSON lines have one object a line"),
+        ("a.csv", "ts,v\n3 March,2\n", "row 0: the time 'ts' is '3 March'"),
+    ],
+)
+def test_files_that_are_written_in_another_way(
+    name: str, text: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ThalwegError, match=says):
+        tw.from_frame(tmp_path, time="ts").where("v > 1")
+
+
+def test_two_frames_of_one_name_are_not_taken_for_one() -> None:
+    few = tw.from_frame([{"ts": 1, "v": 1}], time="ts")
+    more = tw.from_frame([{"ts": 1, "v": 1}, {"ts": 2, "v": 2}], time="ts")
+    with pytest.raises(
+        PlanError, match=r"two sources .* are called 'frame'.*from_frame\(..., name="
+    ):
+        tw.table(few.union(more))
+    again = tw.from_frame([{"ts": 1, "v": 1}], time="ts")
+    assert len(tw.table(few.union(again))) == 2
+    assert len(tw.table(few.union(more), {"frame": [tw.point({"v": 5}, 1)]})) == 2
 
 
 def test_a_categorical_of_polars_is_read() -> None:

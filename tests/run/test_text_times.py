@@ -61,7 +61,9 @@ def test_json_without_a_zone_has_none(tmp_path: Path) -> None:
 
 
 def test_what_is_no_time_is_refused() -> None:
-    with pytest.raises(TypeMismatchError, match=r"the time 'ts' is string; .* ISO 8601 text"):
+    with pytest.raises(
+        TypeMismatchError, match=r"row 0: the time 'ts' is 'noon', which is no ISO 8601"
+    ):
         tw.from_frame([{"ts": "noon", "v": 1}], time="ts")
     with pytest.raises(PlanError, match="nothing but their times"):
         tw.from_frame([{"ts": 1}], time="ts")

@@ -49,6 +49,11 @@ def as_expr(value: ExprLike) -> Expr:
         return value
     if isinstance(value, str):
         return parse(value)
+    if callable(value):
+        raise ExpressionError(
+            f"an expression or SQL text is expected, such as 'len > 40' or col('len') > 40; got the function {value!r}. "
+            "A function of Python is called by name once thalweg.udm.function has registered it."
+        )
     raise ExpressionError(
         f"an expression or SQL text is expected; got {value!r}. Wrap a constant as lit({value!r})."
     )

@@ -141,6 +141,7 @@ def _columns(
     """The columns of a file and of its folders; what the file has counts more."""
     schema = file_schema(place, found.name, form)
     shown = place.shown(found.name)
+    _require_commas(schema, form, times, shown)
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise InputError(f"the file {shown} has the column {twice[0]!r} more than once.")
@@ -148,6 +149,20 @@ def _columns(
         schema = pa.schema([_as_read(place, found, form, entry, times) for entry in schema])
     kept = pa.schema([entry for entry in partitions.schema if entry.name not in schema.names])
     return pa.schema([*schema.remove_metadata(), *kept]), Partitions(kept)
+
+
+def _require_commas(
+    schema: pa.Schema, form: FileForm, times: Sequence[str | None], shown: str
+) -> None:
+    """Refuse CSV with another separator, which has one column and not the times in it."""
+    if form.format != "csv" or len(schema) != 1 or set(times) & {None, *schema.names} == set(times):
+        return
+    for separator in ";\t|":
+        if separator in schema.names[0]:
+            raise InputError(
+                f"the file {shown} separates its columns with {separator!r}; CSV is read with commas. Write it with "
+                "commas, or read it yourself and give the frame."
+            )
 
 
 def _as_read(

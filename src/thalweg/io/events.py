@@ -75,7 +75,7 @@ def batches_from(
     A CTI does not wait for a batch to be full, and neither does a timer: when `due` says so, what
     was gathered leaves.
     """
-    single = isinstance(feed, (Batch, Insert, Adjust, Cti)) or is_frame(feed)
+    single = isinstance(feed, (Batch, Insert, Adjust, Cti, Mapping)) or is_frame(feed)
     if not single and not isinstance(feed, Iterable):
         raise MalformedElementError(
             f"source {source!r}: expected batches, frames or elements; got {feed!r}."
@@ -154,21 +154,29 @@ def events(
     *,
     duration: Duration = 1,
     keep_times: bool = False,
+    where: str = "events",
 ) -> pa.Table:
     """A table of events from one with ordinary columns: `start` and `end` name time columns;
     without an end each event lasts `duration`.
 
     Timestamps become microseconds since the epoch; whole numbers stay as they are. A null end is
     infinity. A start that is null, and any time that is not finite, not whole (a fraction, parts of
-    a microsecond) or outside the range of the clock, is an error that names the row.
+    a microsecond) or outside the range of the clock, is an error that names the row; `where` begins
+    its message.
 
     >>> events(pa.table({"ts": [3, 4], "v": ["a", "b"]}), "ts").to_pylist()
     [{'_start': 3, '_end': 4, 'v': 'a'}, {'_start': 4, '_end': 5, 'v': 'b'}]
     """
     for name in (start, end):
         if name is not None and name not in table.schema.names:
-            raise UnknownColumnError(name, table.schema.names, "events")
-    starts, ends = _lifetimes(table, start, end, duration_us(duration), _refuse)
+            raise UnknownColumnError(name, table.schema.names, where)
+
+    def refuse(bad: Bools, why: Why) -> None:
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise TimeRangeError(f"{where}, row {at}: {why(at)}.")
+
+    starts, ends = _lifetimes(table, start, end, duration_us(duration), refuse)
     names = [n for n in table.schema.names if keep_times or n not in (start, end)]
     return pa.Table.from_arrays(
         [pa.array(starts), pa.array(ends), *(table.column(n) for n in names)],
@@ -183,7 +191,7 @@ def without_bad_times(
 
     >>> kept, bad = without_bad_times(pa.table({"ts": [3, None, 5]}), "ts", None, duration=1)
     >>> kept["ts"].to_pylist(), bad
-    ([3, 5], {1: "the time 'ts' is null"})
+    ([3, 5], {1: "the time 'ts' is null; leave such rows out first"})
     """
     reasons: dict[int, str] = {}
 
@@ -252,7 +260,7 @@ def _ticks(table: pa.Table, name: str, refuse: Refuse, *, infinite: bool) -> Tim
     null: Bools | None = column.is_null().to_numpy() if column.null_count else None
     if null is not None:
         if not infinite:
-            refuse(null, lambda _: f"the time {name!r} is null")
+            refuse(null, lambda _: f"the time {name!r} is null; leave such rows out first")
         column = column.fill_null(pa.scalar(0, kind))
     if pa.types.is_timestamp(kind):
         ticks = _from_timestamps(column.cast(pa.int64()).to_numpy(), kind.unit, name, refuse)
@@ -306,9 +314,3 @@ def _from_floats(values: npt.NDArray[np.float64], name: str, refuse: Refuse) -> 
         lambda at: f"the time {name!r} is {values[at]}, not a whole number of ticks",
     )
     return values.astype(np.int64)
-
-
-def _refuse(bad: Bools, why: Why) -> None:
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise TimeRangeError(f"events, row {at}: {why(at)}.")

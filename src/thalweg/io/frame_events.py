@@ -20,6 +20,7 @@ def events(
     *,
     duration: Duration = 1,
     keep_times: bool = False,
+    where: str = "events",
 ) -> pa.Table:
     """A table of events from a frame with ordinary columns: `start` and `end` name time columns;
     without an end each event lasts `duration`.
@@ -27,16 +28,16 @@ def events(
     Timestamps stay timestamps, in microseconds, with their zone; whole numbers stay as they are. A
     null end is infinity. A start that is null, and any time that is not finite, not whole (a
     fraction, parts of a microsecond) or outside the range of the clock, is an error that names the
-    row.
+    row; `where` begins its message.
 
     >>> events([{"ts": 3, "v": "a"}, {"ts": 4, "v": "b"}], "ts").to_pylist()
     [{'_start': 3, '_end': 4, 'v': 'a'}, {'_start': 4, '_end': 5, 'v': 'b'}]
     """
-    table = table_of(frame, where="events")
+    table = table_of(frame, where=where)
     if start not in table.schema.names:
-        raise UnknownColumnError(start, table.schema.names, "events")
+        raise UnknownColumnError(start, table.schema.names, where)
     stamped = _with_stamps(table, (start, end))
-    rows = tick_events(stamped, start, end, duration=duration, keep_times=keep_times)
+    rows = tick_events(stamped, start, end, duration=duration, keep_times=keep_times, where=where)
     clock = clock_type(table.schema.field(start).type)
     if clock is None:
         return rows

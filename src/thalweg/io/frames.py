@@ -50,6 +50,10 @@ def table_of(frame: object, schema: pa.Schema | None = None, where: str = "a fra
             return _from_rows(frame, schema, where)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
         raise SchemaChangeError(f"{where}: it cannot be read as a table: {reason}.") from reason
+    if hasattr(frame, "collect"):
+        raise MalformedElementError(
+            f"{where}: {type(frame).__name__} is lazy; give frame.collect()."
+        )
     raise MalformedElementError(
         f"{where}: expected a frame (Arrow, pandas, Polars, DuckDB) or a list of dictionaries; got {frame!r}."
     )

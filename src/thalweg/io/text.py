@@ -139,6 +139,22 @@ def time_type(texts: pa.ChunkedArray) -> pa.DataType | None:
     return kind
 
 
+def first_wrong_time(texts: pa.ChunkedArray) -> int:
+    """The row of the first text that is no time, if `time_type` finds that one is none.
+
+    >>> first_wrong_time(pa.chunked_array([["2026-03-01", None, "noon", "night"]]))
+    2
+    """
+    low, high = 0, len(texts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if time_type(texts.slice(low, middle - low)) is None:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
 def parse_times(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """ISO 8601 as timestamps; one without a zone is in UTC. `ArrowInvalid` if it is none.
 
@@ -159,6 +175,8 @@ def parse_times(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 def _json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     _require_utf8(data)
+    if data.lstrip()[:1] == b"[":
+        raise pa.ArrowInvalid("it is one array; JSON lines have one object a line")
     if _deepest(data) > DEEPEST:
         raise pa.ArrowInvalid(f"JSON that is nested more than {DEEPEST} deep")
     read = pyarrow.json.ReadOptions(use_threads=False, block_size=_block(data))

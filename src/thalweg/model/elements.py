@@ -90,6 +90,11 @@ def _start(time: TimeLike) -> int:
     return time_us(time) if isinstance(time, (date, np.datetime64)) else time
 
 
+def _tick_after(start: Any) -> Any:
+    """The end of a point; that of what is no time is left to the ingress, which refuses the start."""
+    return start + 1 if isinstance(start, (int, float, np.number)) else start
+
+
 def point(payload: Payload, start: TimeLike) -> Insert:
     """An event of the smallest duration.
 
@@ -98,7 +103,7 @@ def point(payload: Payload, start: TimeLike) -> Insert:
     Insert(payload={'v': 1}, start=1000000, end=1000001)
     """
     ticks = _start(start)
-    return Insert(payload, ticks, ticks + 1)
+    return Insert(payload, ticks, _tick_after(ticks))
 
 
 def adjust(

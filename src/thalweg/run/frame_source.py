@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.io.frame_events import events
 from thalweg.io.frames import conform, table_of
 from thalweg.model.time import Duration, duration_us
@@ -47,17 +47,19 @@ def from_frame(
     if name is None:
         name = _place_name(str(frame)) if isinstance(frame, (str, Path)) else "frame"
     declared = None if columns is None else source(name, columns).schema
-    table = _table(frame, declared, (time, end), f"source {name!r}")
+    where = f"source {name!r}"
+    table = _table(frame, declared, (time, end), where)
+    _require_times(table, (time, end), where)
     if set(table.schema.names) <= {time, end}:
         raise PlanError(
-            f"source {name!r}: its rows have nothing but their times; add a column, if only a constant."
+            f"{where}: its rows have nothing but their times; add a column, if only a constant."
         )
     if end is None:
         facts = {"constant_duration": duration, **facts}
     node = source(name, table.schema, time=time, end=end, insert_only=True, **facts).node
     assert isinstance(node, Source) and node.times is not None
-    lasting = duration_us(duration, what=f"source {name!r}, duration")
-    rows = events(table, time, end, duration=duration)
+    lasting = duration_us(duration, what=f"{where}, duration")
+    rows = events(table, time, end, duration=duration, where=where)
     return Stream(replace(node, feed=rows, times=replace(node.times, duration=lasting)))
 
 
@@ -92,6 +94,20 @@ def _read(
     found = discover(path, columns=declared, times=times)
     pieces = [found.schema.empty_table(), *found.read(found.schema.names)]
     return pa.concat_tables([conform(piece, found.schema, where) for piece in pieces])
+
+
+def _require_times(table: pa.Table, names: tuple[str | None, ...], where: str) -> None:
+    """Refuse text that is no time by its first value that is none."""
+    from thalweg.io.text import first_wrong_time
+
+    for name in names:
+        if name in table.schema.names and pa.types.is_string(table.schema.field(name).type):
+            texts = table.column(name)
+            row = first_wrong_time(texts)
+            raise TypeMismatchError(
+                f"{where}, row {row}: the time {name!r} is {texts[row].as_py()!r}, which is no ISO 8601, such as "
+                "2026-03-01T10:05:00Z; parse it first."
+            )
 
 
 def _with_times(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:

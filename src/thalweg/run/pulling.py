@@ -11,7 +11,7 @@ from thalweg.io.frames import is_frame
 from thalweg.model.answers import Answers, Changelog
 from thalweg.model.batch import Batch
 from thalweg.model.time import Duration
-from thalweg.plan.nodes import Source, walk
+from thalweg.plan.nodes import Node, Source, walk
 from thalweg.run.engine import Engine, Query, wall_clock
 
 __all__ = ["changes", "feeds_of", "run", "table"]
@@ -43,21 +43,31 @@ def run(
 
 def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Feed]:
     """The input of every source: what is given, else the frame that the source was made from."""
-    held = {
-        node.name: node.feed
-        for node in walk(engine.query)
-        if isinstance(node, Source) and is_frame(node.feed)
-    }
     if inputs is not None and not isinstance(inputs, Mapping):
         one = min(engine.sources)
         raise PlanError(
             f"inputs are given by source, {{{one!r}: [...]}}; got {type(inputs).__name__}."
         )
-    found = {**held, **(inputs or {})}
+    found = {**_frames(engine.query, inputs or {}), **(inputs or {})}
     missing = set(engine.sources) - set(found)
     if missing:
         raise PlanError(f"no input for the source {min(missing)!r}.")
     return found
+
+
+def _frames(query: Node, inputs: Mapping[str, Feed]) -> dict[str, Feed]:
+    """The frames that sources were made from, where no other input is given for them."""
+    frames: dict[str, Feed] = {}
+    for node in walk(query):
+        if not isinstance(node, Source) or node.name in inputs or not is_frame(node.feed):
+            continue
+        other = frames.setdefault(node.name, node.feed)
+        if other is not node.feed and other != node.feed:
+            raise PlanError(
+                f"two sources of this query are called {node.name!r}, and have different rows; "
+                "give each a name of its own: from_frame(..., name=)."
+            )
+    return frames
 
 
 def _pulled(

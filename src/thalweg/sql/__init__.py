@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from thalweg.errors import PlanError
-from thalweg.stream import Stream
+from thalweg.stream import Stream, require_stream
 
 __all__ = ["sql"]
 
@@ -47,8 +47,7 @@ def sql(
     """
     all_streams = {**(streams or {}), **named}
     for name, stream in all_streams.items():
-        if not isinstance(stream, Stream):
-            raise PlanError(f"sql: {name} must be a stream; got {stream!r}.")
+        require_stream(stream, f"sql: {name}")
     if not isinstance(query, str):
         raise PlanError(f"sql: the query is text; got {query!r}.")
     from thalweg.sql.query import compile_query  # sqlglot is loaded with the first query

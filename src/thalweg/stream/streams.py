@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import PlanError
+from thalweg.io.frames import is_frame
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan import nodes
 from thalweg.plan.update_rules import conflating_source, newest_window
@@ -141,12 +142,16 @@ def node_of(query: object, what: str) -> nodes.Node:
     return query if isinstance(query, nodes.Node) else require_stream(query, what).node
 
 
+def _what_else(value: object) -> str:
+    """What was given instead of a stream, and how one is made of it."""
+    if isinstance(value, windowed.WindowedStream | grouped.GroupedStream):
+        return f"{value!r}. Finish it with .aggregate(...) or .top_k(...)."
+    if is_frame(value):
+        return f"a {type(value).__name__}. from_frame(frame, time=...) makes it a stream."
+    return f"{value!r}."
+
+
 def require_stream(value: object, what: str) -> Stream:
     if not isinstance(value, Stream):
-        hint = (
-            " Finish it with .aggregate(...) or .top_k(...)."
-            if isinstance(value, windowed.WindowedStream | grouped.GroupedStream)
-            else ""
-        )
-        raise PlanError(f"{what} must be a stream; got {value!r}.{hint}")
+        raise PlanError(f"{what} must be a stream; got {_what_else(value)}")
     return value

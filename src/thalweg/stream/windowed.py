@@ -118,6 +118,10 @@ class WindowedStream:
 
         How windows are evaluated, filled and numbered is said before: `using`, `fill`, `with_id`.
         """
+        if not isinstance(aggregates or {}, Mapping):
+            raise PlanError(
+                f"aggregate: give each its name, n=count(); got {aggregates!r} without."
+            )
         all_aggregates = {**(aggregates or {}), **named}
         if any(isinstance(aggregate, ModuleUse) for aggregate in all_aggregates.values()):
             return self._with_modules(all_aggregates)
