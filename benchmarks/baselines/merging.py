@@ -31,6 +31,7 @@ from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
+from thalweg.operators.merging.slot_ranges import listed, part_of, where
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.operators.rows.in_order import canonical_order
 from thalweg.plan.merging import MergePolicy
@@ -70,7 +71,7 @@ class _Index:
     def drop_before(self, time: int) -> None:
         slots = self.top.reach(time)
         gone = self.end[slots] < time
-        self.end[slots[gone]] = ABSENT
+        self.end[part_of(slots, where(gone))] = ABSENT
         self.top.remove(self.top.remove_half(gone))
 
     @property
@@ -114,7 +115,7 @@ class SeparateLevel(MergeLevel):
             self._new = Batch(shown.payload, shown.start, left_ends(shown))
 
     def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
-        slots = self.out.top.reach(time)
+        slots = listed(self.out.top.reach(time))
         led = self.inputs[leader.column]
         found = led.top.table.find(
             Digests(self.out.top.table.high[slots], self.out.top.table.low[slots])

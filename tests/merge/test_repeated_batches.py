@@ -21,6 +21,7 @@ from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import MergeInput, Outlook
 from thalweg.operators.merging.payloads import Payloads
 from thalweg.operators.merging.sent_starts import SentStarts
+from thalweg.operators.merging.slot_ranges import Slots, listed
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
@@ -34,8 +35,8 @@ class Compared(KeyedLevel):
     found = 0
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
-    ) -> Codes | None:
+        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+    ) -> Slots | None:
         slots = super()._repeated(member, batch, positions, outlook)
         self.found += slots is not None
         return slots
@@ -45,8 +46,8 @@ class Searched(KeyedLevel):
     """Looks for every row."""
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
-    ) -> Codes | None:
+        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+    ) -> Slots | None:
         return None
 
 
@@ -285,5 +286,29 @@ def test_rows_at_positions_are_compared_where_they_lie() -> None:
     assert _tolist(payloads.lying_at(8, more, np.array([0, 2, 3, 5]))) == [8, 9, 10, 11]
 
 
-def _tolist(slots: Codes | None) -> list[int] | None:
-    return None if slots is None else slots.tolist()
+def test_the_place_of_a_row_that_is_gone_leads_to_what_is_left() -> None:
+    """Of rows that lie in a chunk the first ones go, then one from between, then all."""
+    payloads = Payloads(pa.schema([("v", pa.int64())]))
+    payloads.add(np.arange(100, 200), pa.RecordBatch.from_pydict({"v": list(range(100))}))
+    payloads.remove(slice(100, 110))
+    rows = pa.RecordBatch.from_pydict({"v": list(range(10, 30))})
+    assert [payloads.left_from(slot) for slot in (104, 110, 150)] == [110, 110, 150]
+    assert payloads.lying_at(110, rows) == slice(110, 130)
+    payloads.remove(np.array([140]))
+    assert payloads.left_from(140) == -1  # rows before it are there
+    assert payloads.lying_at(110, rows) is not None
+    payloads.remove(np.array([*range(110, 140), *range(141, 200)]))
+    assert payloads.left_from(104) == -1
+
+
+def test_what_went_out_does_not_change_when_slots_are_handed_out_again() -> None:
+    streams = merge_streams.forms(3_000, 2, bytes_=8, stable=0.01, live=200)
+    merge = merge_streams.make_merge("R3+", merge_streams.SCHEMA, 2)
+    out = [merge.process(port, one[turn]) for turn in range(30) for port, one in enumerate(streams)]
+    rows = [row for batch in out for row in elements_of([batch.with_progress(NO_PROGRESS)])]
+    sent = [row for batch in streams[0] for row in elements_of([batch.with_progress(NO_PROGRESS)])]
+    assert rows == sent
+
+
+def _tolist(slots: Slots | None) -> list[int] | None:
+    return None if slots is None else listed(slots).tolist()

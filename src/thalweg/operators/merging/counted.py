@@ -44,7 +44,7 @@ from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.end_counts import EndCounts
 from thalweg.operators.merging.fewest_adjusts import differences, fewest_adjusts
 from thalweg.operators.merging.identity import Identity
-from thalweg.operators.merging.indexed import IndexedLevel
+from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
     Alarm,
@@ -55,6 +55,7 @@ from thalweg.operators.merging.level import (
     show_end,
 )
 from thalweg.operators.merging.slot_blocks import SlotBlocks, saved_blocks
+from thalweg.operators.merging.slot_ranges import Slots, as_slice, listed
 
 __all__ = ["CountedLevel"]
 
@@ -132,10 +133,10 @@ class CountedLevel(IndexedLevel):
     # a batch
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        self._touch(np.empty(0, np.int64))
+        self._touched = slice(0, 0)
         arrived = len(batch)
         positions = self._not_settled(batch, outlook)
-        batch = batch if positions is None else batch.take(positions)
+        batch = batch if positions is None else elements_at(batch, positions)
         if not len(batch):
             member.ignored += arrived
             return
@@ -156,7 +157,8 @@ class CountedLevel(IndexedLevel):
             rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
         self.counts[member.column].add(rows_, ends, weights)
         np.add.at(self.totals[member.column], rows_, weights)
-        self.end_blocks.touch(self._touch(distinct(rows_)))
+        self._touched = as_slice(distinct(rows_))
+        self.end_blocks.touch(self._touched)
 
     def _check(
         self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
@@ -201,7 +203,7 @@ class CountedLevel(IndexedLevel):
     # a promise
 
     def _align(self, rows: Alignment) -> Batch:
-        leader, slots, outlook = rows.leader, rows.slots, rows.outlook
+        leader, slots, outlook = rows.leader, listed(rows.slots), rows.outlook
         # ends before the output's CTI are settled, and an input that joined later may lack them
         settled = np.broadcast_to(rows.settled, len(slots))
         time = np.broadcast_to(rows.time, len(slots))
@@ -227,8 +229,8 @@ class CountedLevel(IndexedLevel):
         most = np.max([self.totals[other.column][slots] for other in outlook.inputs], axis=0)
         return int((most - self.totals[leader.column][slots]).sum())
 
-    def _last_ends(self, slots: Codes) -> Times:
-        return _latest(self.out, slots)
+    def _last_ends(self, slots: Slots) -> Times:
+        return _latest(self.out, listed(slots))
 
     def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
         counts = self.counts[member.column]
@@ -283,7 +285,8 @@ class CountedLevel(IndexedLevel):
         np.add.at(self.out_total, slots, comes.astype(np.int64) - goes)
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
-    def _forget(self, slots: Codes) -> None:
+    def _forget(self, slots: Slots) -> None:
+        slots = listed(slots)
         self.end_blocks.touch(slots)
         for counts, total in zip(self.counts, self.totals, strict=True):
             counts.remove(slots)
@@ -322,7 +325,8 @@ class CountedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # policies
 
-    def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+    def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
+        slots = listed(slots)
         if not len(slots):
             return Batch.empty(self.schema)
         policy = outlook.policy

@@ -7,26 +7,24 @@ a key costs a constant number of steps whatever the table holds.
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from thalweg.model.digests import Digests
 from thalweg.model.rows import Bools, Codes
+from thalweg.operators.merging.slot_ranges import Slots, as_slice, listed
 
-__all__ = ["ABSENT_SLOT", "DigestTable", "Slots", "as_slice", "grown"]
+__all__ = ["ABSENT_SLOT", "DigestTable", "grown"]
 
 T = TypeVar("T", bound=np.generic)
-
-Slots: TypeAlias = Codes | slice
-"""Some slots, as NumPy reads and writes them in a column."""
 
 ABSENT_SLOT = -1
 _EMPTY, _DELETED = -1, -2
 _SMALLEST = 64
-_FEW = 64
-"""So few slots are read one by one as fast as a slice."""
+_LARGE = 8
+"""Of so large a part of all slots it matters that they lie together."""
 
 
 class DigestTable:
@@ -104,12 +102,29 @@ class DigestTable:
         """Slots whose digests are not known yet."""
         if count > self._free_count:
             self._grow(count)
-        slots = self._free[self._next_free : self._next_free + count].copy()
-        if len(slots) < count:
-            slots = np.concatenate([slots, self._free[: count - len(slots)]])
+        slots = self._free_slots(count)
+        if _LARGE * count >= self.capacity and not isinstance(as_slice(slots), slice):
+            self._order_free(count)
+            slots = self._free_slots(count)
         self._next_free = (self._next_free + count) & (self.capacity - 1)
         self._free_count -= count
         return slots
+
+    def _free_slots(self, count: int) -> Codes:
+        """The slots that are handed out next."""
+        slots = self._free[self._next_free : self._next_free + count].copy()
+        if len(slots) == count:
+            return slots
+        return np.concatenate([slots, self._free[: count - len(slots)]])
+
+    def _order_free(self, count: int) -> None:
+        """Bring the slots that are free in order, those first of which enough lie together."""
+        free = np.sort(self._free_slots(self._free_count), kind="stable")  # a few runs
+        begins = np.flatnonzero(np.diff(free, prepend=-2) != 1)
+        enough = begins[np.diff(begins, append=len(free)) >= count]
+        first = int(enough[0]) if len(enough) else 0
+        self._free[: len(free)] = np.concatenate([free[first:], free[:first]])
+        self._next_free = 0
 
     def link(self, slots: Codes, digests: Digests) -> None:
         """The digests of slots that have none. They must differ as those for `add`."""
@@ -146,8 +161,9 @@ class DigestTable:
         self._deleted += len(slots)
         self.linked[slots] = False
 
-    def free(self, slots: Codes) -> None:
+    def free(self, slots: Slots) -> None:
         """Slots that may be handed out again."""
+        slots = listed(slots)
         begin = (self._next_free + self._free_count) & (self.capacity - 1)
         room = self.capacity - begin
         self._free[begin : begin + len(slots)] = slots[:room]
@@ -202,17 +218,3 @@ def grown(column: npt.NDArray[T], size: int, fill: int = 0) -> npt.NDArray[T]:
     larger = np.full((*column.shape[:-1], size), fill, column.dtype)
     larger[..., : column.shape[-1]] = column
     return larger
-
-
-def as_slice(slots: Codes) -> Slots:
-    """Slots that lie one behind the other as a slice, which is read and written several times as
-    fast; others as they are.
-
-    >>> as_slice(np.arange(100, 200)), as_slice(np.array([3, 5]))
-    (slice(100, 200, None), array([3, 5]))
-    """
-    count = len(slots)
-    if count < _FEW or int(slots[-1]) - int(slots[0]) != count - 1:
-        return slots
-    first = int(slots[0])
-    return slice(first, first + count) if (slots[1:] - slots[:-1] == 1).all() else slots

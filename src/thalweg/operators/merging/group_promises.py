@@ -20,6 +20,7 @@ from thalweg.model.sorting import distinct
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.merging.chains import distinct_digests
 from thalweg.operators.merging.digest_table import DigestTable, grown
+from thalweg.operators.merging.slot_ranges import Slots
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.state.search import spread
 
@@ -93,7 +94,7 @@ class GroupPromises:
         own = np.where(groups >= 0, self._time[groups], MIN_TIME)
         return np.maximum(own, cti)
 
-    def at(self, slots: Codes, cti: int) -> Times:
+    def at(self, slots: Slots, cti: int) -> Times:
         """What the output has promised about the rows in these slots."""
         return np.maximum(self._time[self._group[slots]], cti)
 

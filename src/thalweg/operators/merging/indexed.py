@@ -15,14 +15,22 @@ from thalweg.model.progress import Scope
 from thalweg.model.rows import Bools, Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.merging.chains import ABSENT
-from thalweg.operators.merging.digest_table import Slots, as_slice
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.level import Alarm, Alignment, MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.settled_rows import SettledRows
 from thalweg.operators.merging.slot_blocks import SlotBlocks
+from thalweg.operators.merging.slot_ranges import (
+    Slots,
+    as_slice,
+    count_of,
+    joined,
+    listed,
+    part_of,
+    where,
+)
 from thalweg.operators.merging.top_tier import TopTier
 
-__all__ = ["IndexedLevel"]
+__all__ = ["IndexedLevel", "elements_at"]
 
 
 class IndexedLevel(MergeLevel):
@@ -33,7 +41,8 @@ class IndexedLevel(MergeLevel):
         self.top = TopTier(schema)
         self.settled = SettledRows()
         self.blocks = SlotBlocks("rows")
-        self._touch(np.empty(0, np.int64))
+        self._touched: Slots = slice(0, 0)
+        """What the last batch of an input is about."""
 
     def group_rows(self) -> TopTier:
         return self.top
@@ -61,15 +70,15 @@ class IndexedLevel(MergeLevel):
             self._note_added(added, rows, start, outlook)
         return slots
 
-    def _note_added(self, slots: Codes, rows: Rows, start: Times, outlook: Outlook) -> None:
+    def _note_added(self, slots: Slots, rows: Rows, start: Times, outlook: Outlook) -> None:
         """Rows are in the top tier now: make room for them, and whatever else follows."""
         self._grow()
         self._added(slots, rows, start)
         if outlook.groups:
-            outlook.groups.note(slots, rows, self.top)
+            outlook.groups.note(listed(slots), rows, self.top)
         self.blocks.touch(as_slice(slots))
 
-    def _not_settled(self, batch: Batch, outlook: Outlook) -> Codes | None:
+    def _not_settled(self, batch: Batch, outlook: Outlook) -> Slots | None:
         """The positions of elements about rows that do not start before every row that is held;
         None for all. The others are about settled rows and need not be looked for, so that an
         input that lags far behind costs little."""
@@ -78,7 +87,7 @@ class IndexedLevel(MergeLevel):
         first = int(batch.start.min())
         if first >= outlook.settled or first >= self.top.oldest:
             return None
-        return np.flatnonzero(batch.start >= min(self.top.oldest, outlook.settled))
+        return where(batch.start >= min(self.top.oldest, outlook.settled))
 
     def _ignored(
         self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook
@@ -95,7 +104,7 @@ class IndexedLevel(MergeLevel):
     def _grow(self) -> None:
         """Make columns by slot as large as the top tier."""
 
-    def _added(self, slots: Codes, rows: Rows, start: Times) -> None:
+    def _added(self, slots: Slots, rows: Rows, start: Times) -> None:
         """Rows are new."""
         return
 
@@ -103,27 +112,21 @@ class IndexedLevel(MergeLevel):
     # policies
 
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
-        there = self.top.alive[self._touched_at]
-        touched = self._touched if there.all() else self._touched[there]
-        shown = self._show(member, touched, outlook)
-        self._touch(np.empty(0, np.int64))
-        return shown
-
-    def _touch(self, slots: Codes) -> Slots:
-        """What the last batch of an input is about."""
-        self._touched = slots
-        self._touched_at = as_slice(slots)
-        return self._touched_at
+        touched, self._touched = self._touched, slice(0, 0)
+        there = self.top.alive[touched]
+        return self._show(
+            member, touched if there.all() else part_of(touched, where(there)), outlook
+        )
 
     def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
         if "leader" not in (outlook.policy.insert, outlook.policy.revise):
             return None
-        slots = np.concatenate([self.top.half, self.top.unfrozen()])
-        self.operations += len(slots)
+        slots = joined([self.top.half, self.top.unfrozen()])
+        self.operations += count_of(slots)
         return self._show(leader, slots, outlook)
 
     @abstractmethod
-    def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+    def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
         """The changes that policies ask for about some rows of an input."""
 
     # ------------------------------------------------------------------------------------------
@@ -131,8 +134,8 @@ class IndexedLevel(MergeLevel):
 
     def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
         slots = self.top.reach(time)
-        self.operations += len(slots)
-        if not len(slots):
+        self.operations += count_of(slots)
+        if not count_of(slots):
             return Batch.empty(self.schema)
         settled = outlook.settled_at(slots)
         if isinstance(settled, int):
@@ -140,11 +143,11 @@ class IndexedLevel(MergeLevel):
             gone = self._last_ends(slots) < time
         else:  # a group may have promised more, as its own leader has it
             behind = settled < time
-            rows = Alignment(leader, slots[behind], time, settled[behind], outlook)
+            rows = Alignment(leader, part_of(slots, where(behind)), time, settled[behind], outlook)
             batch = self._align(rows)
             gone = self._last_ends(slots) < np.maximum(settled, time)
         if time == INFINITY:
-            gone = np.ones(len(slots), np.bool_)
+            gone = np.ones(count_of(slots), np.bool_)
         self._retire(self.top.remove_half(gone), outlook)
         return batch
 
@@ -167,17 +170,18 @@ class IndexedLevel(MergeLevel):
         """The changes after which the output may promise the time about these rows."""
 
     @abstractmethod
-    def _last_ends(self, slots: Codes) -> Times:
+    def _last_ends(self, slots: Slots) -> Times:
         """The last end that the output has of each row; ABSENT where it has none."""
 
     # ------------------------------------------------------------------------------------------
     # settled rows
 
-    def _retire(self, slots: Codes, outlook: Outlook) -> None:
+    def _retire(self, slots: Slots, outlook: Outlook) -> None:
         """Rows are settled: they are dropped, or wait until every input has confirmed them."""
-        if outlook.policy.settled == "forget" or not len(slots):
+        if outlook.policy.settled == "forget" or not count_of(slots):
             self._drop(slots)
             return
+        slots = listed(slots)
         last = self._last_ends(slots)
         keys = np.minimum(np.where(last == ABSENT, self.top.start[slots], last), MAX_TIME)
         self.settled.add(slots, keys)
@@ -197,14 +201,15 @@ class IndexedLevel(MergeLevel):
             slowest = min((member.promise for member in outlook.inputs), default=INFINITY)
             self._drop(self.settled.take_before(slowest))
 
-    def _drop(self, slots: Codes) -> None:
-        if len(slots):
+    def _drop(self, slots: Slots) -> None:
+        if count_of(slots):
+            slots = as_slice(slots)
             self._forget(slots)
-            self.blocks.touch(as_slice(slots))
+            self.blocks.touch(slots)
             self.top.remove(slots)
 
     @abstractmethod
-    def _forget(self, slots: Codes) -> None:
+    def _forget(self, slots: Slots) -> None:
         """Clear the columns of rows that are dropped."""
 
     def _judge(self, member: MergeInput, slots: Codes, outlook: Outlook) -> None:
@@ -245,3 +250,10 @@ class IndexedLevel(MergeLevel):
     @abstractmethod
     def _said(self, member: MergeInput | None, slot: Codes) -> str:
         """In words: the ends of a row in an input, or in the output."""
+
+
+def elements_at(batch: Batch, positions: Slots) -> Batch:
+    """The elements at some positions; the progress stays."""
+    if isinstance(positions, slice):
+        return batch.between(positions.start, positions.stop)
+    return batch.take(positions)

@@ -48,9 +48,9 @@ from thalweg.operators.merging.chains import (
     left_ends,
 )
 from thalweg.operators.merging.changes import Changes
-from thalweg.operators.merging.digest_table import as_slice, grown
+from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.identity import Identity
-from thalweg.operators.merging.indexed import IndexedLevel
+from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.level import (
     Alarm,
     Alignment,
@@ -61,12 +61,20 @@ from thalweg.operators.merging.level import (
     show_end,
 )
 from thalweg.operators.merging.slot_blocks import saved_blocks
+from thalweg.operators.merging.slot_ranges import (
+    Slots,
+    as_slice,
+    count_of,
+    listed,
+    part_of,
+    slot_at,
+    where,
+)
 
 __all__ = ["KeyedLevel"]
 
 Ends = npt.NDArray[np.int64]
 
-_NO_SLOTS: Codes = np.empty(0, np.int64)
 _MANY = 1_000
 """Rows in a batch for which looking for one of them is a small part of the work."""
 
@@ -117,19 +125,19 @@ class KeyedLevel(IndexedLevel):
     # a batch
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        self._touch(np.empty(0, np.int64))
+        self._touched = slice(0, 0)
         arrived = len(batch)
         positions = self._not_settled(batch, outlook)
-        if not arrived or (positions is not None and not len(positions)):
+        if not arrived or (positions is not None and not count_of(positions)):
             member.ignored += arrived
             return
         repeated = self._repeated(member, batch, positions, outlook)
         if repeated is not None:
-            member.ignored += arrived - len(repeated)
+            member.ignored += arrived - count_of(repeated)
             ends = left_ends(batch)
             self._take_ends(member, repeated, ends if positions is None else ends[positions])
             return
-        batch = batch if positions is None else batch.take(positions)
+        batch = batch if positions is None else elements_at(batch, positions)
         if self._after_all(batch, outlook):
             member.ignored += arrived - len(batch)
             self.operations += len(batch)
@@ -162,12 +170,13 @@ class KeyedLevel(IndexedLevel):
         last = which[linked.last]
         self._take_ends(member, slots[last], after[last])
 
-    def _take_ends(self, member: MergeInput, slots: Codes, ends: Times) -> None:
-        where = self._touch(slots)
-        self.ends[member.column, where] = ends
-        self.blocks.touch(where)
-        if len(slots):
-            self._next[member.column] = self.top.payloads.behind(int(slots[-1]))
+    def _take_ends(self, member: MergeInput, slots: Slots, ends: Times) -> None:
+        self._touched = slots = as_slice(slots)
+        self.ends[member.column, slots] = ends
+        self.blocks.touch(slots)
+        if len(ends):
+            last = slot_at(slots, len(ends) - 1)
+            self._next[member.column] = self.top.payloads.behind(last)
 
     def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
         """Whether all rows of a batch start, in order, after every row that was ever held and
@@ -180,8 +189,8 @@ class KeyedLevel(IndexedLevel):
         return bool((start[1:] > start[:-1]).all())
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Codes | None, outlook: Outlook
-    ) -> Codes | None:
+        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+    ) -> Slots | None:
         """The slots of the inserts at some positions, if another input has sent the same rows in
         this order behind the row that was this input's last; None where rows have to be looked
         for. Replicas of one plan mostly send such batches, and comparing them is far cheaper than
@@ -190,18 +199,19 @@ class KeyedLevel(IndexedLevel):
             return None
         start = batch.start if positions is None else batch.start[positions]
         slot = self._next.get(member.column, -1)
-        if slot < 0 or not self.top.alive[slot]:  # that row is gone: look for the first of these
+        slot = -1 if slot < 0 else self.top.payloads.left_from(slot)
+        if slot < 0 or int(self.top.start[slot]) != int(start[0]):  # it is not in step
             slot = self._first_of(start)
         slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload, positions)
         if slots is None:
             return None
-        where = as_slice(slots)
-        if (self.top.start[where] != start).any():
+        slots = as_slice(slots)
+        if (self.top.start[slots] != start).any():
             return None
         self.operations += len(start)
         if int(start.min()) > member.highest_start:  # it cannot have sent one of them before
             return slots
-        return slots if (self.ends[member.column, where] == ABSENT).all() else None
+        return slots if (self.ends[member.column, slots] == ABSENT).all() else None
 
     def _first_of(self, starts: Times) -> int:
         """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it
@@ -244,12 +254,12 @@ class KeyedLevel(IndexedLevel):
             if self.kept is not None:
                 self.kept = grown(self.kept, self.top.capacity, ABSENT)
 
-    def _added(self, slots: Codes, rows: Rows, start: Times) -> None:
+    def _added(self, slots: Slots, rows: Rows, start: Times) -> None:
         for column, slot in self._next.items():
             if slot < 0:
-                self._next[column] = int(slots[0])
+                self._next[column] = slot_at(slots, 0)
         if self.answers is not None:
-            self.answers.add(slots, self.identity.of_groups(rows, start))
+            self.answers.add(listed(slots), self.identity.of_groups(rows, start))
 
     # ------------------------------------------------------------------------------------------
     # a promise
@@ -257,18 +267,19 @@ class KeyedLevel(IndexedLevel):
     def _align(self, rows: Alignment) -> Batch:
         leader, slots, outlook = rows.leader, rows.slots, rows.outlook
         time, settled = rows.time, rows.settled
-        out_end, in_end = self.out[as_slice(slots)], self._wanted(leader, slots, outlook)
-        other = np.flatnonzero((in_end != out_end) | (in_end == ABSENT))
-        if not len(other):
+        out_end, in_end = self.out[slots], self._wanted(leader, slots, outlook)
+        other = where((in_end != out_end) | (in_end == ABSENT))
+        if not count_of(other):
             return Batch.empty(self.schema)
-        slots, out_end, in_end = slots[other], out_end[other], in_end[other]
+        these, out_end, in_end = as_slice(part_of(slots, other)), out_end[other], in_end[other]
         time = time[other] if isinstance(time, np.ndarray) else time
         settled = settled[other] if isinstance(settled, np.ndarray) else settled
-        start = self.top.start[as_slice(slots)]
+        start = self.top.start[these]
         free = start >= settled
         have, shown = in_end != ABSENT, out_end != ABSENT
         if self.answers is None and not shown.any() and have.all() and free.all():
-            return self._insert(slots, in_end)
+            return self._insert(these, in_end)
+        slots = listed(these)
         if self.answers is None:  # by group, another payload is another version of the row
             outlook.left_out += self._left_out(slots[~have & free], outlook)
         vanish, appear = shown & ~have & free, have & ~shown & free
@@ -291,15 +302,14 @@ class KeyedLevel(IndexedLevel):
             self.answers.show(slots[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
-    def _insert(self, slots: Codes, ends: Times) -> Batch:
+    def _insert(self, slots: Slots, ends: Times) -> Batch:
         """Show rows that were not shown, by payload."""
-        where = as_slice(slots)
-        self.out[where] = ends
-        self.blocks.touch(where)
-        return Batch(self.top.payloads.take(slots), self.top.start[where], ends)
+        self.out[slots] = ends
+        self.blocks.touch(slots)
+        return Batch(self.top.payloads.take(slots), self.top.start[slots].copy(), ends.copy())
 
-    def _last_ends(self, slots: Codes) -> Times:
-        return self.out[as_slice(slots)]
+    def _last_ends(self, slots: Slots) -> Times:
+        return self.out[slots]
 
     def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
         own = self.ends[member.column, slots]
@@ -309,11 +319,12 @@ class KeyedLevel(IndexedLevel):
         ends = self.out if member is None else self.ends[member.column]
         return f"the end {show_end(ends[slot[0]])}" if ends[slot[0]] != ABSENT else "no such row"
 
-    def _wanted(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> Times:
+    def _wanted(self, leader: MergeInput, slots: Slots, outlook: Outlook) -> Times:
         """The end that each row is to have; of rows to be kept, as the furthest input has it."""
         if outlook.policy.missing == "leader":
-            led: Times = self.ends[leader.column, as_slice(slots)]
+            led: Times = self.ends[leader.column, slots]
             return led
+        slots = listed(slots)
         wanted: Times = np.full(len(slots), ABSENT)
         for member in sorted(outlook.inputs, key=lambda member: -member.promise):
             open_ = wanted == ABSENT
@@ -333,14 +344,13 @@ class KeyedLevel(IndexedLevel):
             count += self.ends[member.column, slots] != ABSENT
         return count
 
-    def _forget(self, slots: Codes) -> None:
-        where = as_slice(slots)
-        self.out[where] = ABSENT
-        self.ends[:, where] = ABSENT
+    def _forget(self, slots: Slots) -> None:
+        self.out[slots] = ABSENT
+        self.ends[:, slots] = ABSENT
         if self.kept is not None:
-            self.kept[where] = ABSENT
+            self.kept[slots] = ABSENT
         if self.answers is not None:
-            self.answers.remove(slots)
+            self.answers.remove(listed(slots))
 
     def _disagree(
         self,
@@ -378,14 +388,13 @@ class KeyedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # policies
 
-    def _show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Batch:
+    def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
         follows = outlook.policy.revise == "every" or (
             outlook.policy.revise == "leader" and member is outlook.leader
         )
         if not follows:  # what is shown stays
-            where = self._touched_at if slots is self._touched else slots
-            hidden = self.out[where] == ABSENT
-            slots = slots[hidden] if hidden.any() else _NO_SLOTS
+            slots = part_of(slots, where(self.out[slots] == ABSENT))
+        slots = listed(slots)
         if not len(slots):
             return Batch.empty(self.schema)
         end, out_end = self.ends[member.column, slots], self.out[slots]

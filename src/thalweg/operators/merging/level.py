@@ -24,6 +24,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT
 from thalweg.operators.merging.group_promises import GroupPromises
+from thalweg.operators.merging.slot_ranges import Slots
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.plan.merging import MergePolicy
 
@@ -114,7 +115,7 @@ class Outlook:
             return self.settled
         return self.groups.of_rows(batch.payload, self.settled)
 
-    def settled_at(self, slots: Codes) -> int | Times:
+    def settled_at(self, slots: Slots) -> int | Times:
         """What the output has promised about the rows in these slots."""
         return self.groups.at(slots, self.settled) if self.groups.promised else self.settled
 
@@ -136,7 +137,7 @@ class Alignment:
     """Rows to bring in line with an input, so that the output may promise a time about them."""
 
     leader: MergeInput
-    slots: Codes
+    slots: Slots
     time: int | Times
     settled: int | Times
     """What the output has promised about each of them so far."""

@@ -8,14 +8,23 @@ is of no use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.rows import Codes, Rows, concat_rows, copy_rows, empty_rows, take_rows
 from thalweg.model.sorting import inverse_order
-from thalweg.operators.merging.digest_table import as_slice, grown
+from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.payload_chunk import Chunk, same_rows
+from thalweg.operators.merging.slot_ranges import (
+    Slots,
+    as_slice,
+    count_of,
+    joined,
+    listed,
+    part_of,
+    slot_at,
+    where,
+)
 
 __all__ = ["Payloads"]
 
@@ -25,19 +34,6 @@ _MANY, _FEW = 4_096, 16
 """Chunks of many rows are not merged as long as there are few chunks."""
 _SPARSE = 4
 """Rows that follow each other are looked for among so many places for each of them."""
-
-
-@dataclass(slots=True)
-class _Chunk:
-    rows: Rows
-    slots: Codes
-    live: int
-    gone: int = 0
-    """All rows of the places before this one are gone; see `Payloads.first`."""
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.rows.nbytes) + self.slots.nbytes
 
 
 class Payloads:
@@ -52,9 +48,11 @@ class Payloads:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._numbers: dict[int, _Chunk] = {}
+        self._numbers: dict[int, Chunk] = {}
+        """Chunks, in the order in which rows were added."""
         self._next = 0
         self._chunk = np.full(64, -1, np.int64)
+        """By slot: the number of the chunk; `~number` if the row is gone."""
         self._place = np.zeros(64, np.int64)
 
     @property
@@ -62,15 +60,16 @@ class Payloads:
         held = sum(chunk.nbytes for chunk in self._numbers.values())
         return held + self._chunk.nbytes + self._place.nbytes
 
-    def add(self, slots: Codes, rows: Rows) -> None:
+    # ------------------------------------------------------------------------------------------
+    # rows that come and go
+
+    def add(self, slots: Slots, rows: Rows) -> None:
         """New rows with their slots. They are copied: nothing larger is held with them."""
-        if not len(slots):
+        count, bytes_ = count_of(slots), int(rows.nbytes)
+        if not count:
             return
-        size = len(self._chunk)
-        while size <= int(slots.max()):
-            size *= 2
-        self._chunk, self._place = grown(self._chunk, size, -1), grown(self._place, size)
-        parts, count, bytes_ = [(slots, rows)], len(slots), int(rows.nbytes)
+        self._make_room(slots)
+        parts = [(slots, rows)]
         while self._numbers:  # the newest chunks, as long as one is not twice as large
             number = next(reversed(self._numbers))
             chunk = self._numbers[number]
@@ -82,70 +81,86 @@ class Payloads:
             parts.append(self._living(number))
             del self._numbers[number]
         if len(parts) == 1:
-            self._put(slots, copy_rows(rows))
-            return
-        parts.reverse()
-        self._put(
-            np.concatenate([own for own, _ in parts]),
-            concat_rows([part for _, part in parts], self.schema),
-        )
-
-    def _put(self, slots: Codes, rows: Rows) -> None:
-        number = self._next
-        self._next += 1
-        self._numbers[number] = _Chunk(rows, slots, len(slots))
-        where = as_slice(slots)
-        self._chunk[where] = number
-        self._place[where] = np.arange(len(slots))
-
-    def _living(self, number: int) -> tuple[Codes, Rows]:
-        chunk = self._numbers[number]
-        if chunk.live == len(chunk.slots):
-            return chunk.slots, chunk.rows
-        # a slot that was handed out again has its row in another chunk
-        which = np.flatnonzero(self._chunk[as_slice(chunk.slots)] == number)
-        along = as_slice(which)
-        if isinstance(along, slice):
-            return chunk.slots[along], chunk.rows.slice(along.start, len(which))
-        return chunk.slots[which], take_rows(chunk.rows, which)
-
-    def remove(self, slots: Codes) -> None:
-        """Rows that are gone."""
-        if not len(slots):
-            return
-        where = as_slice(slots)
-        numbers = self._chunk[where]
-        first, last = int(numbers.min()), int(numbers.max())
-        if last - first < len(slots):
-            often = np.bincount(numbers - first)
-            found = first + np.flatnonzero(often)
-            counts = often[found - first]
+            self._put(self._next, slots, copy_rows(rows))
         else:
-            found, counts = np.unique(numbers, return_counts=True)
-        self._chunk[where] = -1
-        for number, count in zip(found.tolist(), counts.tolist(), strict=True):
+            parts.reverse()
+            own = joined([own for own, _ in parts])
+            self._put(self._next, own, concat_rows([part for _, part in parts], self.schema))
+        self._next += 1
+
+    def _make_room(self, slots: Slots) -> None:
+        needed = slots.stop if isinstance(slots, slice) else int(slots.max()) + 1
+        size = len(self._chunk)
+        while size < needed:
+            size *= 2
+        self._chunk, self._place = grown(self._chunk, size, -1), grown(self._place, size)
+
+    def _put(self, number: int, slots: Slots, rows: Rows) -> None:
+        at = as_slice(slots)
+        self._numbers[number] = Chunk(rows, at, int(rows.num_rows))
+        self._chunk[at] = number
+        self._place[at] = np.arange(rows.num_rows)
+
+    def _living(self, number: int) -> tuple[Slots, Rows]:
+        chunk = self._numbers[number]
+        left = slice(chunk.gone, len(chunk)) if chunk.whole else self._left(number)
+        slots = part_of(chunk.slots, left)
+        if isinstance(left, slice):
+            return slots, chunk.rows.slice(left.start, count_of(left))
+        return slots, take_rows(chunk.rows, left)
+
+    def _left(self, number: int) -> Slots:
+        return where(self._chunk[self._numbers[number].slots] == number)
+
+    def remove(self, slots: Slots) -> None:
+        """Rows that are gone."""
+        if not count_of(slots):
+            return
+        at = as_slice(slots)
+        counts = _counted(self._chunk[at])
+        self._chunk[at] = ~self._chunk[at]
+        for number, count in counts:
             chunk = self._numbers[number]
             chunk.live -= count
             if not chunk.live:
                 del self._numbers[number]
-            elif 2 * chunk.live < len(chunk.slots):
+            elif 2 * chunk.live < len(chunk):
                 kept, rows = self._living(number)
-                self._numbers[number] = _Chunk(copy_rows(rows), kept.copy(), len(kept))
-                self._place[as_slice(kept)] = np.arange(len(kept))
+                self._put(number, kept, copy_rows(rows))
+            elif not (self._chunk[chunk.between(chunk.gone, chunk.gone + count)] == number).any():
+                chunk.gone += count
+
+    # ------------------------------------------------------------------------------------------
+    # rows by the order in which they were added
 
     def behind(self, slot: int) -> int:
         """The slot of the row that was added right after the one in a slot; -1 if none was, or
-        if it is not known any more."""
+        if it is not known any more. That row may be gone."""
         number = int(self._chunk[slot])
         if number < 0:
             return -1
-        chunk, place = self._numbers[number], int(self._place[slot]) + 1
-        if place < len(chunk.slots):
-            return int(chunk.slots[place])
+        place = int(self._place[slot]) + 1
+        if place < len(self._numbers[number]):
+            return self._slot(number, place)
         later = next((other for other in self._numbers if other > number), -1)
-        return int(self._numbers[later].slots[0]) if later >= 0 else -1
+        return self._slot(later, 0) if later >= 0 else -1
 
-    def lying_at(self, slot: int, rows: Rows, positions: Codes | None = None) -> Codes | None:
+    def left_from(self, slot: int) -> int:
+        """The row in a slot, or if it is gone, the one behind it and all others of its chunk that
+        have gone first; -1 if that is not known."""
+        number = int(self._chunk[slot])
+        if number >= 0:
+            return slot
+        chunk = self._numbers.get(~number)
+        if chunk is None or int(self._place[slot]) >= chunk.gone:
+            return -1
+        found = self._slot(~number, chunk.gone)
+        return found if int(self._chunk[found]) == ~number else -1
+
+    def _slot(self, number: int, place: int) -> int:
+        return slot_at(self._numbers[number].slots, place)
+
+    def lying_at(self, slot: int, rows: Rows, positions: Slots | None = None) -> Slots | None:
         """The slots of the rows that are left of those added from the place of a slot on, if they
         are exactly these rows, or those at some positions; None otherwise.
 
@@ -158,36 +173,38 @@ class Payloads:
         first, begin = int(self._chunk[slot]), int(self._place[slot])
         if first < 0:
             return None
-        if positions is None:
-            positions = np.arange(rows.num_rows)
-        found = []
-        for number in self._numbers:  # in the order in which rows were added
+        positions = slice(0, rows.num_rows) if positions is None else positions
+        found: list[Slots] = []
+        for number in self._numbers:
             if number < first:
                 continue
-            same = self._living_from(number, begin, rows, positions)
+            same = self._same_from(number, begin, rows, positions)
             if same is None:
                 return None
             found.append(same)
-            positions, begin = positions[len(same) :], 0
-            if not len(positions):
-                return found[0] if len(found) == 1 else np.concatenate(found)
+            count, begin = count_of(same), 0
+            positions = part_of(positions, slice(count, count_of(positions)))
+            if not count_of(positions):
+                return same if len(found) == 1 else joined(found)
         return None
 
-    def _living_from(self, number: int, begin: int, rows: Rows, positions: Codes) -> Codes | None:
+    def _same_from(self, number: int, begin: int, rows: Rows, positions: Slots) -> Slots | None:
         """The slots of the first of the rows at these positions, as many as a chunk has from a
         place on, if they are what is left there; None if others are, or hardly any."""
-        chunk, count = self._numbers[number], len(positions)
-        if chunk.live == len(chunk.slots):
-            places = np.arange(begin, min(begin + count, len(chunk.slots)))
+        chunk, count = self._numbers[number], count_of(positions)
+        places: Slots
+        if chunk.whole:
+            begin = max(begin, chunk.gone)
+            places = slice(begin, min(begin + count, len(chunk)))
         else:
             reach = begin + _SPARSE * count
-            slots = chunk.slots[begin:reach]
-            places = begin + np.flatnonzero(self._chunk[as_slice(slots)] == number)[:count]
-            if len(places) < count and reach < len(chunk.slots):
+            places = begin + np.flatnonzero(self._chunk[chunk.between(begin, reach)] == number)
+            places = places[:count]
+            if len(places) < count and reach < len(chunk):
                 return None
-        if not _same_rows(chunk.rows, places, rows, positions[: len(places)]):
+        if not same_rows(chunk.rows, places, rows, part_of(positions, slice(0, count_of(places)))):
             return None
-        return chunk.slots[places]
+        return part_of(chunk.slots, places)
 
     def first(self, count: int) -> Codes:
         """At most so many slots: of the rows that are there, those that were added first."""
@@ -195,50 +212,43 @@ class Payloads:
             return np.empty(0, np.int64)
         number, chunk = next(iter(self._numbers.items()))
         while True:  # every place is passed once, and a chunk has a row that is there
-            slots = chunk.slots[chunk.gone : chunk.gone + _SPARSE * count]
-            living = np.flatnonzero(self._chunk[as_slice(slots)] == number)
+            slots = listed(chunk.between(chunk.gone, chunk.gone + _SPARSE * count))
+            living = np.flatnonzero(self._chunk[slots] == number)
             if len(living):
                 chunk.gone += int(living[0])
                 return slots[living[:count]]
             chunk.gone += len(slots)
 
-    def take(self, slots: Codes) -> Rows:
+    # ------------------------------------------------------------------------------------------
+    # rows by slot
+
+    def take(self, slots: Slots) -> Rows:
         """The rows of these slots, in this order."""
-        if not len(slots):
+        if not count_of(slots):
             return empty_rows(self.schema)
-        where = as_slice(slots)
-        numbers = self._chunk[where]
+        at = as_slice(slots)
+        numbers = self._chunk[at]
         first = int(numbers[0])
         if (numbers == first).all():
-            return self._rows_of(self._numbers[first], self._place[where])
+            return self._numbers[first].take(self._place[at])
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        place = self._place[at]
         parts = [
-            take_rows(self._numbers[int(numbers[which[0]])].rows, self._place[slots[which]])
+            take_rows(self._numbers[int(numbers[which[0]])].rows, place[which])
             for which in np.split(order, cuts)
         ]
-        back = inverse_order(order)
-        return take_rows(concat_rows(parts, self.schema), back)
-
-    def _rows_of(self, chunk: _Chunk, places: Codes) -> Rows:
-        along = as_slice(places)
-        if not isinstance(along, slice):
-            return take_rows(chunk.rows, places)
-        rows = chunk.rows.slice(along.start, len(places))
-        return rows if 2 * len(places) >= len(chunk.slots) else copy_rows(rows)
+        return take_rows(concat_rows(parts, self.schema), inverse_order(order))
 
 
-def _same_rows(held: Rows, places: Codes, rows: Rows, positions: Codes) -> bool:
-    """Whether the rows at some places equal those at as many positions. Where both have the same
-    gaps, rows that are gone lie between them: all are compared where they lie, without a copy."""
-    if not len(places):
-        return True
-    first, span = int(places[0]), int(places[-1] - places[0]) + 1
-    shift = int(positions[0]) - first
-    if (positions - places == shift).all() and held.slice(first, span).equals(
-        rows.slice(first + shift, span)
-    ):
-        return True
-    if span == len(places) == positions[-1] - positions[0] + 1:
-        return False
-    return bool(take_rows(held, places).equals(take_rows(rows, positions)))
+def _counted(numbers: Codes) -> list[tuple[int, int]]:
+    """Small numbers that occur, and how often."""
+    first, last = int(numbers.min()), int(numbers.max())
+    if first == last:
+        return [(first, len(numbers))]
+    if last - first < len(numbers):
+        often = np.bincount(numbers - first)
+        found = np.flatnonzero(often)
+        return list(zip((first + found).tolist(), often[found].tolist(), strict=True))
+    found, counts = np.unique(numbers, return_counts=True)
+    return list(zip(found.tolist(), counts.tolist(), strict=True))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.operators.merging.digest_table import Slots, grown
+from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.slot_ranges import Slots
 
 __all__ = ["SlotBlocks", "saved_blocks"]
 

@@ -21,8 +21,20 @@ import pyarrow as pa
 from thalweg.model.digests import Digests, digest_rows
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.merging.digest_table import DigestTable, as_slice, grown
+from thalweg.operators.merging.digest_table import DigestTable, grown
 from thalweg.operators.merging.payloads import Payloads
+from thalweg.operators.merging.slot_ranges import (
+    Slots,
+    as_slice,
+    bytes_of,
+    copied,
+    count_of,
+    joined,
+    listed,
+    part_of,
+    slot_at,
+    where,
+)
 
 __all__ = ["TopTier"]
 
@@ -44,18 +56,18 @@ class TopTier:
         """The row is not settled yet."""
         self._queued: Bools = np.zeros(self.table.capacity, np.bool_)
         """The slot has a place in `half` or in a run."""
-        self.half: Codes = np.empty(0, np.int64)
+        self.half: Slots = slice(0, 0)
         """Slots of half frozen rows."""
         self._oldest: int | None = INFINITY
         """The earliest start of those, where it is known."""
         self.highest = MIN_TIME
         """No row that was ever added starts later."""
-        self._later: list[Codes] = []
+        self._later: list[Slots] = []
         """Slots of rows whose digests are still to be made; some of the rows may be gone. Of more
         than a few batches, only that there are such rows."""
         self._found = 0
         """What `starting_at` has found last: inputs in step ask for the same row."""
-        self._unfrozen: list[tuple[Times, Codes]] = []
+        self._unfrozen: list[tuple[Times, Slots]] = []
         self._stale = 0
         """Places of rows that are settled ..."""
         self._dead = 0
@@ -72,9 +84,9 @@ class TopTier:
     def nbytes(self) -> int:
         """Without `_later`, which names slots of the last few batches until somebody looks for a
         row: the size of state is the same before and after a restart."""
-        runs = sum(start.nbytes + slots.nbytes for start, slots in self._unfrozen)
+        runs = sum(start.nbytes + bytes_of(slots) for start, slots in self._unfrozen)
         flags = self.alive.nbytes + self.open.nbytes + self._queued.nbytes
-        columns = self.start.nbytes + flags + self.half.nbytes
+        columns = self.start.nbytes + flags + bytes_of(self.half)
         return self.table.nbytes + self.payloads.nbytes + columns + runs
 
     def add(self, digests: Digests, rows: Rows, start: Times) -> Codes:
@@ -84,9 +96,9 @@ class TopTier:
         self._queue(slots, start)
         return slots
 
-    def add_after_all(self, rows: Rows, start: Times) -> Codes:
+    def add_after_all(self, rows: Rows, start: Times) -> Slots:
         """Slots for rows that start, in order, after every row that was ever added."""
-        slots = self.table.reserve(len(start))
+        slots = as_slice(self.table.reserve(len(start)))
         self._put(slots, rows, start)
         self._queue(slots, start)
         if len(self._later) <= _FEW:
@@ -111,7 +123,7 @@ class TopTier:
         """Slots of the rows that are there and have no digests, each once."""
         if len(self._later) > _FEW:
             return np.flatnonzero(self.alive & ~self.table.linked)
-        slots = np.concatenate(self._later)
+        slots = listed(joined(self._later))
         slots = slots[self.alive[slots] & ~self.table.linked[slots]]
         numbers, holder = np.arange(len(slots)), np.empty(self.capacity, np.int64)
         holder[slots] = numbers  # a slot that was handed out again is there twice
@@ -138,25 +150,26 @@ class TopTier:
         """Rows that were saved: a CTI may reach them."""
         self._queue(slots, self.start[slots])
 
-    def _put(self, slots: Codes, rows: Rows, start: Times) -> None:
+    def _put(self, slots: Slots, rows: Rows, start: Times) -> None:
         self.start = grown(self.start, self.capacity)
         self.alive = grown(self.alive, self.capacity)
         self.open = grown(self.open, self.capacity)
         self._queued = grown(self._queued, self.capacity)
-        where = as_slice(slots)
-        self.start[where] = start
-        self.alive[where] = True
-        self.open[where] = True
-        self.payloads.add(slots, rows)
+        at = as_slice(slots)
+        self.start[at] = start
+        self.alive[at] = True
+        self.open[at] = True
+        self.payloads.add(at, rows)
         self.highest = max(self.highest, int(start.max(initial=MIN_TIME)))
 
-    def _queue(self, slots: Codes, start: Times) -> None:
-        if not len(slots):
+    def _queue(self, slots: Slots, start: Times) -> None:
+        if not len(start):
             return
-        self._queued[as_slice(slots)] = True
+        slots = as_slice(slots)
+        self._queued[slots] = True
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
-            start, slots = start[order], slots[order]
+            start, slots = start[order], part_of(slots, order)
         self._unfrozen.append((start, slots))
         self._merge_runs()
 
@@ -165,11 +178,13 @@ class TopTier:
         while len(runs) > 1 and len(runs[-2][0]) < 2 * len(runs[-1][0]):
             later, earlier = runs.pop(), runs.pop()
             start = np.concatenate([earlier[0], later[0]])
-            slots = np.concatenate([earlier[1], later[1]])
-            order = np.argsort(start, kind="stable")
-            runs.append((start[order], slots[order]))
+            slots = joined([earlier[1], later[1]])
+            if int(earlier[0][-1]) > int(later[0][0]):
+                order = np.argsort(start, kind="stable")
+                start, slots = start[order], part_of(slots, order)
+            runs.append((start, slots))
 
-    def reach(self, time: int) -> Codes:
+    def reach(self, time: int) -> Slots:
         """Slots of the rows that start before a time: first those that were half frozen, then those
         that the time freezes. They become `half`; the caller removes what is settled."""
         taken = [self.half]
@@ -177,13 +192,13 @@ class TopTier:
         for start, slots in self._unfrozen:
             cut = int(np.searchsorted(start, time, side="left"))
             if cut:
-                taken.append(slots[:cut])
-            if cut < len(slots):  # a copy once half of a run is gone, so that memory is given back
-                rest = (start[cut:], slots[cut:])
-                kept.append((rest[0].copy(), rest[1].copy()) if cut > len(rest[0]) else rest)
+                taken.append(part_of(slots, slice(0, cut)))
+            if cut < len(start):  # a copy once half of a run is gone, so that memory is given back
+                rest = start[cut:], part_of(slots, slice(cut, len(start)))
+                kept.append((rest[0].copy(), copied(rest[1])) if 2 * cut > len(start) else rest)
         self._unfrozen = kept
         if len(taken) > 1:
-            self.half, self._oldest = np.concatenate(taken), None
+            self.half, self._oldest = joined(taken), None
         if self._stale:
             self.half = self._without_stale(self.half)
         return self.half
@@ -192,7 +207,7 @@ class TopTier:
     def oldest(self) -> int:
         """No half frozen row starts earlier."""
         if self._oldest is None:
-            self._oldest = int(self.start[as_slice(self.half)].min(initial=INFINITY))
+            self._oldest = int(self.start[self.half].min(initial=INFINITY))
         return self._oldest
 
     def starting_at(self, time: int) -> int:
@@ -202,69 +217,69 @@ class TopTier:
         for start, slots in self._unfrozen:
             at = int(np.searchsorted(start, time))
             if at < len(start) and int(start[at]) == time:
-                self._found = int(slots[at])
+                self._found = slot_at(slots, at)
                 return self._found
-        same = self.start[as_slice(self.half)] == time
+        same = self.start[self.half] == time
         if not same.any():
             return -1
-        self._found = int(self.half[np.argmax(same)])
+        self._found = slot_at(self.half, int(np.argmax(same)))
         return self._found
 
     def unfrozen(self) -> Codes:
         """Slots of all rows that the output's CTI has not reached."""
         if not self._unfrozen:
             return np.empty(0, np.int64)
-        slots = np.concatenate([slots for _, slots in self._unfrozen])
+        slots = listed(joined([slots for _, slots in self._unfrozen]))
         return slots[self.open[slots]] if self._stale else slots
 
-    def remove_half(self, gone: Bools) -> Codes:
+    def remove_half(self, gone: Bools) -> Slots:
         """Take half frozen rows that are settled off the list; `gone` is by their order in
         `half`. Returns their slots."""
         if not gone.any():
-            return np.empty(0, np.int64)
-        slots = self.half[gone]
-        self.half, self._oldest = self.half[~gone], None
-        where = as_slice(slots)
-        self._queued[where] = False
-        self.open[where] = False
+            return slice(0, 0)
+        slots = as_slice(part_of(self.half, where(gone)))
+        self.half, self._oldest = as_slice(part_of(self.half, where(~gone))), None
+        self._queued[slots] = False
+        self.open[slots] = False
         return slots
 
     def settle(self, slots: Codes) -> None:
         """Rows that a promise for their group has settled, wherever they lie."""
         self.open[slots] = False
         self._stale += len(slots)
-        places = len(self.half) + sum(len(run[1]) for run in self._unfrozen)
+        places = count_of(self.half) + sum(len(run[0]) for run in self._unfrozen)
         if 2 * self._stale > places + _FEW:
             self.half = self._without_stale(self.half)
             runs = []
             for start, slots_ in self._unfrozen:
                 fresh = self.open[slots_]
-                self._leave(slots_[~fresh])
-                runs.append((start[fresh], slots_[fresh]))
-            self._unfrozen = [run for run in runs if len(run[1])]
+                self._leave(part_of(slots_, where(~fresh)))
+                runs.append((start[fresh], part_of(slots_, where(fresh))))
+            self._unfrozen = [run for run in runs if len(run[0])]
 
-    def _without_stale(self, slots: Codes) -> Codes:
+    def _without_stale(self, slots: Slots) -> Slots:
         fresh = self.open[slots]
         if fresh.all():
             return slots
-        self._leave(slots[~fresh])
-        return slots[fresh]
+        self._leave(part_of(slots, where(~fresh)))
+        return part_of(slots, where(fresh))
 
-    def _leave(self, slots: Codes) -> None:
+    def _leave(self, slots: Slots) -> None:
         self._queued[slots] = False
-        self._stale -= len(slots)
-        dead = slots[~self.alive[slots]]
+        self._stale -= count_of(slots)
+        dead = listed(slots)[~self.alive[slots]]
         self._dead -= len(dead)
         self.table.free(dead)
 
-    def remove(self, slots: Codes) -> None:
+    def remove(self, slots: Slots) -> None:
         """Drop settled rows. A slot that still has a place in a run is free when it leaves that."""
-        if not len(slots):
+        if not count_of(slots):
             return
-        where = as_slice(slots)
-        self.alive[where] = False
+        slots = as_slice(slots)
+        self.alive[slots] = False
         self.payloads.remove(slots)
-        linked, queued = self.table.linked[where], self._queued[where]
-        self.table.unlink(slots if linked.all() else slots[linked])
+        linked, queued = self.table.linked[slots], self._queued[slots]
+        if linked.any():
+            self.table.unlink(listed(part_of(slots, where(linked))))
         self._dead += int(np.count_nonzero(queued))
-        self.table.free(slots[~queued] if queued.any() else slots)
+        self.table.free(part_of(slots, where(~queued)) if queued.any() else slots)
