@@ -25,7 +25,7 @@ __all__ = ["PagePool", "PagedMemory"]
 
 
 class PagePool:
-    """The pages that nobody uses. The one that was given back last is lent first."""
+    """The free pages. The one that was freed last is used first."""
 
     def __init__(self, pages: int, locations: int) -> None:
         if pages < 1 or locations < 1:
@@ -135,7 +135,7 @@ class PagedMemory:
         bounds = np.flatnonzero(np.diff(pages[order], prepend=-1))
         ends = np.append(bounds[1:], len(order))
         # A page gets room with its first removal and may be empty with its last one: pages are
-        # told so in the order in which this would have happened one by one.
+        # noted in the order in which this would have happened one by one.
         for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True):
             page = int(pages[order[begin]])
             room = int(self._room[page])

@@ -17,7 +17,7 @@ for rows, and `answer` for commands. Both run in one event loop.
 | `{"keys": most}` | the stalest keys: staleness in ticks, rows that arrived and were conflated |
 
 An acknowledgement of rows says that they are on disk; rows that arrive together share one write.
-What is refused is counted by reason and told to the sender.
+What is refused is counted by reason and reported to the sender.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ALL = 2**31 - 1
 
 @dataclass(slots=True)
 class _Measured:
-    """The cut that is being worked on, by whom, and when it was made."""
+    """The cut that is being worked on: its number, its reader, and when it was made."""
 
     number: int
     rows: int

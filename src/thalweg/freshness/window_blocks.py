@@ -6,7 +6,7 @@ between the two are held. A buffer is a linked list of blocks: rows are enqueued
 dequeued from its first. A block is freed when its last row has left, and a buffer that is cleared
 frees all its blocks.
 
-A row location is `block * rows a block + offset`; who stores values stores them there.
+A row location is `block * rows a block + offset`; values are stored there.
 """
 
 from __future__ import annotations

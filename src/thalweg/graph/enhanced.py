@@ -49,8 +49,8 @@ class Bypass:
         return progress
 
     def deliver(self, progress: Progress) -> None:
-        """Write the register at the end of the arc, if the promise is news there; those who are
-        passed know of it too."""
+        """Write the register at the end of the arc, if the promise is new there; the operators
+        that it passes note it too."""
         for operator in self.chain:
             operator.received[0] = operator.received.get(0, NO_PROGRESS).advance(progress)
             progress = operator.kernel.moves(progress)

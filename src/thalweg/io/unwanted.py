@@ -1,4 +1,4 @@
-"""What a reader behind a query does not want any more, told from one process to another.
+"""What a reader behind a query does not need any more, passed from one process to another.
 
 A merge in front of replicas has no use for answers that end before what it has promised. It writes
 that promise into a file, and each replica reads it there: rows that end before the promise less the

@@ -2,8 +2,8 @@
 changes has a >= 5 or b >= 7.
 
 A box of one column is an individual punctuation on that column, a box of several a joint one. A
-join makes them of the times its rows carry; who groups by those columns, or makes one of them its
-time, can close what lies inside. Every row that changes later has a value, not null, that reaches
+join makes them of the times its rows carry; an operator that groups by those columns, or makes one
+of them its time, can close what lies inside. Every row that changes later has a value, not null, that reaches
 its bound in some column of each box.
 
 Boxes of one stream are held by their columns: `{("a", "b"): (5, 7)}`. They only grow.

@@ -1,4 +1,4 @@
-"""Lists, structs and maps as texts, by which they are told apart and put in order.
+"""Lists, structs and maps as texts, by which they are compared and put in order.
 
 Arrow neither hashes nor orders nested values; their text is as good an identity, and the same in
 every process. Equal values have equal texts: NaN is one value, and 0.0 equals -0.0. Times inside are

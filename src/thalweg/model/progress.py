@@ -2,8 +2,8 @@
 
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a
 later promise that holds for that group alone; a group without an entry has only the common one. A
-group that has ended, promised for ever, is told once: who goes on by `advance` forgets it with the
-next news, so that what is kept follows the groups that are open.
+group that has ended (promised for ever) is passed on once: `advance` drops it with the next change,
+so that what is kept follows the groups that are open.
 `boxes` are promises over columns (see `boxes`), `group_boxes` those that hold for one group alone. Who
 does not know of the latter drops them. `areas` are promises for all groups that lie in
 ranges of the `scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never goes back.
@@ -140,8 +140,8 @@ class Progress:
         return Progress(cti, columns, _above(both, cti), boxes)
 
     def advance(self, later: Progress) -> Progress:
-        """`merge` for who has used what stands: where something is new, groups that had ended
-        before are forgotten.
+        """`merge` for a reader that has used the earlier progress: where something is new, groups
+        that had ended before are dropped.
 
         >>> Progress(0, ("k",), {("a",): INFINITY}).advance(Progress(0, ("k",), {("b",): 7})).scoped
         {('b',): 7}

@@ -1,7 +1,7 @@
 """What every operator kernel is: batches in, batches out, state that can be written down and read
 back.
 
-A kernel is told one batch at a time on one of its input ports and answers with one batch. It
+A kernel takes one batch at a time on one of its input ports and answers with one batch. It
 accepts any legal order, never waits, and answers with progress that its later answers keep. It
 knows no runner.
 """
@@ -77,8 +77,8 @@ class Operator(ABC):
         return (time,) * self.ports
 
     def unwanted(self, time: int) -> tuple[int, ...]:
-        """Nobody wants answers that end before `time`: for each input, the time before which its rows
-        need not end any more. The default follows from `reach`; without it nothing is said."""
+        """Answers that end before `time` are not needed: for each input, the time before which its
+        rows need not end any more. The default follows from `reach`; without it there is none."""
         if self.reach is None or time <= MIN_TIME:
             return (MIN_TIME,) * self.ports
         return (time if time == INFINITY else time - self.reach,) * self.ports
@@ -180,8 +180,8 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 
 
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
-    """Progress whose columns got new names; promises for groups or boxes that can no longer be told
-    apart are dropped."""
+    """Progress whose columns got new names; promises for groups or boxes that can no longer be
+    distinguished are dropped."""
     if not progress.speaks_of_groups and not progress.boxes and not progress.group_boxes:
         return progress
     boxes = rename_boxes(progress.boxes, names)

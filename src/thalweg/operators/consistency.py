@@ -182,7 +182,7 @@ class Gate:
         return set(scopes_of_rows(held.payload, columns)[1]) if len(held) else set()
 
     def drop_before(self, time: int) -> None:
-        """Rows that end before a time need not leave any more: nobody wants them."""
+        """Rows that end before a time need not leave any more."""
         if not self._waiting.is_empty():
             self._waiting.release_where(lambda rows: rows.end < time)
 

@@ -38,7 +38,7 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
     if isinstance(expr, Column):
         return Cast(expr, clock) if expr.name in _TIMES else expr
     if isinstance(expr, Cast) and isinstance(expr.expr, Column):
-        return expr  # somebody said which type
+        return expr  # the user has said which type
     return expr._with_parts([with_clock(part, clock) for part in expr.parts()])
 
 

@@ -1,7 +1,7 @@
 """The ledger of late rows: none is lost silently, whatever becomes of it.
 
-Entries wait until somebody takes them. With a `limit` the newest are kept and the others are only
-counted, so that a stream of late rows which nobody reads does not grow the state; without one the
+Entries wait until they are taken. With a `limit` the newest are kept and the others are only
+counted, so that a ledger that is never read does not grow the state; without one the
 runner takes them after every batch.
 """
 

@@ -137,7 +137,7 @@ def estimated(percentile: float = 0.999, *, warmup: int = 1_000) -> Estimated:
     """The lateness of rows is measured as they come; this share of them is to be on time.
 
     The slack is made of the past alone, so a change for the worse makes rows late. More of them
-    than the share allows is told by a warning (`EstimateWarning`) and in the status of the query.
+    than the share allows is reported by a warning (`EstimateWarning`) and in the status of the query.
     """
     if not 0 < percentile <= 1:
         raise PlanError(

@@ -133,7 +133,7 @@ class QuarantineGate:
         if self.policy.key is None and now is None:
             return Gated(
                 batch, Batch.empty(self.schema), np.empty(0, np.int64), self
-            )  # without a clock nobody is judged
+            )  # without a clock no row is judged
         held = self.waiting if self.waiting is not None else Batch.empty(self.schema)
         rows = (
             Batch.concat([held, batch.with_progress(held.progress)], self.schema)

@@ -11,7 +11,7 @@ The promise before a row is the largest of
     what the trackers of the other policies say                            (of its partition)
     with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
 
-Promises that leave are rolled down to the grid that somebody can use (`period`, or the smallest hop
+Promises that leave are rolled down to the grid that an operator can use (`period`, or the smallest hop
 that reads the source).
 """
 

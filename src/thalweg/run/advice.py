@@ -95,8 +95,8 @@ def advise(
     `keys` says whose clock each time is from, `slacks` are measured beside those that the data
     suggests.
 
-    >>> told = advise(np.array([1, 2, 5, 3, 8, 9, 4, 12]), target=0.8, window=2)
-    >>> told.policy, told.overtaken, [(point.slack, round(point.completeness, 3)) for point in told.curve]
+    >>> advice = advise(np.array([1, 2, 5, 3, 8, 9, 4, 12]), target=0.8, window=2)
+    >>> advice.policy, advice.overtaken, [(point.slack, round(point.completeness, 3)) for point in advice.curve]
     ('late_by("2 us")', 4, [(0, 0.75), (2, 0.875), (5, 1.0)])
     """
     if not len(times):

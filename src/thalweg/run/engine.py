@@ -372,7 +372,7 @@ class Engine:
         return self._ingress(source).ledger.count
 
     def late_unlisted(self, source: str) -> int:
-        """How many of them the ledger no longer lists, because nobody took its entries."""
+        """How many of them the ledger no longer lists, because its entries were not taken in time."""
         return self._ingress(source).ledger.unlisted
 
     def dead_letters(self) -> pa.Table:

@@ -76,7 +76,7 @@ class Host:
         self._broken: BaseException | None = None
         self._sources: dict[str, Source] = {}
         self._demand: Demand | None = None
-        """Whom to ask for promises, of the operators as they are."""
+        """Which sources to ask for promises; None after a change of the operators."""
         self._newest: dict[str, int] = {}
         """By source: the latest start of a row that it has admitted."""
 
@@ -203,7 +203,7 @@ class Host:
     def _begin(
         self, operator: GraphOperator, port: int, above: GraphOperator, *, from_start: bool
     ) -> None:
-        """What an operator that reads a running one is given first: the promise that holds, and
+        """What an operator that reads a running one gets first: the promise that holds, and
         with a history the rows before it."""
         source = next((n for n, s in self._graph.sources.items() if s is above), None)
         if from_start and self._history is not None and source is not None:
@@ -288,8 +288,8 @@ class Host:
         return self._outputs()
 
     def tick(self) -> dict[str, list[Batch]]:
-        """Let timers go off that are due, and ask the sources that somebody waits for; what came
-        out, by query. `push` does this too: only a lull needs it."""
+        """Fire timers whose time has come, and ask the sources that an operator waits for; the
+        output, by query. `push` does this too: only a lull needs it."""
         with self._whole():
             self._follow_clock(self._now())
         return self._outputs()
@@ -389,7 +389,7 @@ class Host:
 
     def dead_letters(self, name: str) -> pa.Table:
         """The windows, since the last call, that modules of a query failed on and it went on
-        without (`on_error="skip"`). What several queries share is told to the first that asks."""
+        without (`on_error="skip"`). Those of an operator that several queries share go to the first that asks."""
         kernels = [operator.kernel for operator in self._hosted(name).operators]
         return pa.concat_tables(
             [

@@ -106,7 +106,7 @@ class Header:
     """... and ends, in the source's own count, so that a gap or an overlap is seen."""
     rows: int = 0
     unwanted: int | None = None
-    """How many of its rows were left out because nobody wants them (see `io.unwanted`)."""
+    """How many of its rows were left out because no reader needs them (see `io.unwanted`)."""
     steps: list[Any] = field(default_factory=list)
     """Its last running maxima, for `late_by_rows` ..."""
     sample: list[Any] = field(default_factory=list)

@@ -47,7 +47,7 @@ def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: 
         temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(file)
     except OSError:
-        return  # a checkpoint that is gone, or a disk that is full, is told of by Spark itself
+        return  # of a checkpoint that was removed, or a full disk, Spark itself complains
 
 
 def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:

@@ -99,7 +99,7 @@ class RowReader(ExpressionReader):
         if is_aggregate(node):
             self.source.refuse_node(
                 node,
-                f"{self.source.said(node)}: an aggregate has no place here; it stands in SELECT or HAVING.",
+                f"{self.source.written(node)}: an aggregate has no place here; it stands in SELECT or HAVING.",
             )
         with self.source.at(node):
             return super().convert(node)

@@ -73,7 +73,7 @@ class GroupReader(RowReader):
         if node.expressions and called is not None and node.expressions != called.expressions:
             self.source.refuse_node(
                 node,
-                f"{node.this} says other windows than GROUP BY {self.source.said(called)}; write the same arguments.",
+                f"{node.this} says other windows than GROUP BY {self.source.written(called)}; write the same arguments.",
             )
         name = "window_start" if edge == "start" else "window_end"
         if name not in self.names:

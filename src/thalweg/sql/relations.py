@@ -115,12 +115,12 @@ class Relation:
         name, table = node.this.this, node.text("table")
         if not isinstance(name, str):
             text.refuse_node(
-                node, f"{text.said(node)} names several columns; it stands alone in SELECT."
+                node, f"{text.written(node)} names several columns; it stands alone in SELECT."
             )
         if node.args.get("db"):
             text.refuse_node(
                 node,
-                f"{text.said(node)}: a column has at most one name in front of it, that of its stream.",
+                f"{text.written(node)}: a column has at most one name in front of it, that of its stream.",
             )
         if table and table not in self.tables:
             text.refuse_node(

@@ -49,7 +49,7 @@ _UNDERSTOOD = {
 def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     clauses = {key for key, value in node.args.items() if value not in (None, False, [])}
     if not clauses <= _UNDERSTOOD.get(type(node).__name__, set()):
-        context.text.refuse_node(node, f"{context.text.said(node)} is not a stream.")
+        context.text.refuse_node(node, f"{context.text.written(node)} is not a stream.")
     if isinstance(node, exp.Table):
         return _named(context, node)
     if isinstance(node, StreamUnion):
@@ -76,7 +76,7 @@ def _named(context: Context, node: exp.Expr) -> Relation:
         listed = ", ".join(relations) or "none"
         context.text.refuse_node(
             node,
-            f"unknown stream {name or context.text.said(node)!r}{did_you_mean(name, relations)} Streams here: {listed}.",
+            f"unknown stream {name or context.text.written(node)!r}{did_you_mean(name, relations)} Streams here: {listed}.",
         )
     return relations[name].called(name)
 

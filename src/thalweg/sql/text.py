@@ -77,7 +77,7 @@ class SqlText(Source):
             end = closing.end() - 1
         return Place(start, end)
 
-    def said(self, node: exp.Expr) -> str:
+    def written(self, node: exp.Expr) -> str:
         """A part of the tree as it was written."""
         place = self.place(node)
         return " ".join(self.text[place.start : place.end + 1].split())

@@ -54,7 +54,7 @@ class LifetimeMethods(PlannedStream):
         )
 
     def extend(self, by: Duration) -> Stream:
-        """Every end moves; a negative duration shortens, and a row with nothing left is gone."""
+        """Every end moves; a negative duration shortens, and a row with nothing left is dropped."""
         return streams.Stream(nodes.Extend(self.node, duration_us(by, what="extend")))
 
     def clip_duration(self, limit: Duration) -> Stream:

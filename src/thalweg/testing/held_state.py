@@ -46,7 +46,7 @@ class Case:
     holds_rows: bool = True
     """Whether the kernel keeps rows at all, or only how far its input has come."""
     tells_time: bool = False
-    """Whether the kernel must be told the time before rows come."""
+    """Whether the kernel must be given the time before rows."""
     others: int = 10
     """Of so many rows of the first stream there is one of the second."""
     declared: Mapping[str, object] = field(default_factory=dict)
@@ -169,7 +169,7 @@ def _grouped(a: tw.Stream) -> tw.GroupedStream:
 SUMS = {"n": tw.count(), "total": tw.sum_("v")}
 
 NO_QUERY = {
-    "NamedInputsKernel": "a MergeKernel that is told which input a batch is of",
+    "NamedInputsKernel": "a MergeKernel that takes the name of the input with each batch",
     "WholeWindowsKernel": "keeps one time; a host puts it behind a query",
 }
 """Kernels that no query of two streams has, and why they need no case."""

@@ -114,7 +114,7 @@ class SlidingRows(WindowKind):
     the order of their numbers.
 
     Where tuples have partitions, each has windows of its own. The number of a tuple in its
-    partition is told by those that came before it; its rank by time also by those to come.
+    partition follows from the rows before it; its rank by time also from later ones.
     """
 
     range: int | None

@@ -11,7 +11,7 @@ end before the promise. So what becomes of an element follows from the elements 
 it, however they were cut into batches.
 
 Only batches in which something is late, or that adjust while there are rewrites, come here. Late
-inserts are handled in columns; a batch with adjusts is gone through in order, since each may depend
+inserts are handled in columns; a batch with adjusts is processed in order, since each may depend
 on the one before it.
 
 State: the rewrites in a row set, each with the admitted lifetime and its age as marks. A batch looks
@@ -128,7 +128,7 @@ class RewriteChanges:
 
 
 class _RewritesInBatch:
-    """The rewrites that a batch may name and those that it makes, while it is gone through."""
+    """The rewrites that a batch may name and those that it makes, while it is processed."""
 
     def __init__(self, changes: RewriteChanges) -> None:
         self._changes = changes

@@ -78,7 +78,7 @@ class StampArrivalsKernel(Operator):
     def _stamps(self, rows: Rows) -> Times:
         now = self._now()
         if now == MIN_TIME:
-            raise StateError("stamp_arrivals: rows came before anybody told the time.")
+            raise StateError("stamp_arrivals: rows arrived before a reading of the clock.")
         if not self._numbered:
             return np.full(rows.num_rows, now)
         number = rows.column(ROW_NUMBER).to_numpy()

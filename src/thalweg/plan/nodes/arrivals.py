@@ -38,8 +38,8 @@ class StampArrivals(RowOperator):
     every: int
 
     row_by_row = False
-    state = "the time it was told last; of rows that may still be adjusted, the numbers at which the stamp changes"
-    promise = "t; of stamps, the time it was told, or the stamp of the first row that may still be adjusted"
+    state = "the last reading of the clock; of rows that may still be adjusted, the numbers at which the stamp changes"
+    promise = "t; of stamps, the last reading of the clock, or the stamp of the first row that may still be adjusted"
 
     def __post_init__(self) -> None:
         if self.every < 1:
@@ -67,7 +67,7 @@ class StampArrivals(RowOperator):
 
     @property
     def before_exchange(self) -> bool:
-        """The time is told to the fragments."""
+        """The clock is read behind the exchange, where every fragment gets it."""
         return False
 
     @cached_property
@@ -80,7 +80,7 @@ class StampArrivals(RowOperator):
 
 
 def stamp_periods(root: Node) -> Mapping[str, int]:
-    """By source whose rows are stamped: how often it must be told the time."""
+    """By source whose rows are stamped: how often it must be given the time."""
     periods: dict[str, int] = {}
     for node in find(root, StampArrivals):
         name = node.source.name

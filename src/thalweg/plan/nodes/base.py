@@ -5,8 +5,8 @@ refused here, with the user's file and line. A node used twice in a query is one
 DAGs, compared by identity.
 
 What the rules, the two engines and `explain` must know about an operator is a *fact*, and its class
-states it (`FACTS` lists them). The base class gives the answer that is safe for an operator nobody
-knows anything about: it looks at all rows, may hold everything for ever, may revise everything, runs
+states it (`FACTS` lists them). The base class gives the answer that is safe for an operator of
+which nothing is known: it looks at all rows, may hold everything for ever, may revise everything, runs
 in one bucket and promises nothing. Families of operators (`families`) state what all of them share.
 
 In the formulas R is the table (bag of rows (s, e, p)) of the input, and R' the table of the result.
@@ -240,7 +240,7 @@ class Node:
     @property
     def reach(self) -> int | None:
         """A row of an input that ends at e has no part in answers that end later than e + reach;
-        None: nothing is known, and readers that want less cannot be told upstream."""
+        None: nothing is known, and feedback (`skip_before`) stops here."""
         return None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The walk over a plan, and rebuilding one: nobody else goes through the fields of nodes."""
+"""The walk over a plan, and rebuilding one: the only code that goes through the fields of nodes."""
 
 from __future__ import annotations
 
