@@ -188,8 +188,8 @@ def test_figure_1_two_tiers() -> None:
     slots = level.top.table.used()
     nodes = {
         (payload["p"], int(level.top.start[slot])): (
-            {at: int(end) for at, end in enumerate(level.ends[:, slot]) if end != ABSENT},
-            int(level.out[slot]),
+            {at: int(end) for at, end in enumerate(level.ends.inputs[:, slot]) if end != ABSENT},
+            int(level.ends.out[slot]),
         )
         for slot, payload in zip(slots, level.top.payloads.take(slots).to_pylist(), strict=True)
     }

@@ -40,6 +40,7 @@ from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT, distinct_digests
 from thalweg.operators.merging.changes import Changes
+from thalweg.operators.merging.count_moves import CountMoves
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.end_counts import EndCounts
 from thalweg.operators.merging.fewest_adjusts import differences, fewest_adjusts
@@ -80,16 +81,16 @@ class CountedLevel(IndexedLevel):
         used = below.top.used()
         level.blocks.touch(used)
         level.end_blocks.touch(used)
-        for ends in below.ends:
+        for ends in below.ends.inputs:
             level._attach()
             _copy(level.counts[-1], used, ends[used])
-        _copy(level.out, used, below.out[used])
-        if below.kept is not None:
+        _copy(level.out, used, below.ends.out[used])
+        if below.ends.kept is not None:
             level.kept = EndCounts()
-            _copy(level.kept, used, below.kept[used])
+            _copy(level.kept, used, below.ends.kept[used])
         level._grow()
-        level.out_total[used] = below.out[used] != ABSENT
-        for total, ends in zip(level.totals, below.ends, strict=True):
+        level.out_total[used] = below.ends.out[used] != ABSENT
+        for total, ends in zip(level.totals, below.ends.inputs, strict=True):
             total[used] = ends[used] != ABSENT
         return level
 
@@ -152,12 +153,12 @@ class CountedLevel(IndexedLevel):
         member.ignored += arrived - len(batch) + int(np.count_nonzero(settled))
         self.operations += len(batch)
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
-        rows_, ends, weights = _moves(batch, slots)
+        moves, counts = CountMoves.of_batch(batch, slots), self.counts[member.column]
         if member.since > MIN_TIME:  # what was inserted before it joined is not known
-            rows_, ends, weights = self._without_unknown(member, rows_, ends, weights)
-        self.counts[member.column].add(rows_, ends, weights)
-        np.add.at(self.totals[member.column], rows_, weights)
-        self._touched = as_slice(distinct(rows_))
+            moves = moves.without_unknown(counts)
+        counts.add(moves.slots, moves.ends, moves.weights)
+        np.add.at(self.totals[member.column], moves.slots, moves.weights)
+        self._touched = as_slice(distinct(moves.slots))
         self.end_blocks.touch(self._touched)
 
     def _check(
@@ -168,36 +169,14 @@ class CountedLevel(IndexedLevel):
             return
         keys = slots.copy()
         keys[fresh] = self.top.capacity + codes
-        rows, ends, weights = _moves(batch, keys)
-        if not len(rows):
-            return
-        turn = _turns(batch, keys)
-        order = np.lexsort((turn, ends, rows))
-        rows, ends, weights = rows[order], ends[order], weights[order]
-        new = np.ones(len(rows), np.bool_)
-        new[1:] = (rows[1:] != rows[:-1]) | (ends[1:] != ends[:-1])
-        before = np.zeros(len(rows), np.int64)
-        known = rows < self.top.capacity
-        before[known] = self.counts[member.column].count(rows[known], ends[known])
-        running = np.cumsum(weights)
-        group = np.maximum.accumulate(np.where(new, np.arange(len(rows)), 0))
-        running = running - (running[group] - weights[group]) + before
-        bad = np.flatnonzero(running < 0)
-        if len(bad):
-            place = int(turn[order[bad]].min()) // 2
-            payload, start, end = first_row(batch, np.array([place]))
+        moves = CountMoves.of_batch(batch, keys)
+        at = moves.first_unfounded(self.counts[member.column], self.top.capacity)
+        if at >= 0:
+            payload, start, end = first_row(batch, np.array([at]))
             raise UnknownRowError(
                 f"merge: input {member.name!r} adjusts {payload} from {start} to {show_end(end)}, "
                 "which it does not have. Insert the row first, and give the end it has now."
             )
-
-    def _without_unknown(
-        self, member: MergeInput, rows: Codes, ends: Times, weights: Codes
-    ) -> tuple[Codes, Times, Codes]:
-        leaving = weights < 0
-        known = self.counts[member.column].count(rows, ends) > 0
-        fine = ~leaving | known | np.isin(rows, rows[~leaving])
-        return rows[fine], ends[fine], weights[fine]
 
     # ------------------------------------------------------------------------------------------
     # a promise
@@ -485,30 +464,3 @@ def _from(counted: tuple[Codes, Times, Codes], time: Times) -> tuple[Codes, Time
     row, end, count = counted
     later = end >= time[row]
     return (row, end, count) if later.all() else (row[later], end[later], count[later])
-
-
-def _moves(batch: Batch, slots: Codes) -> tuple[Codes, Times, Codes]:
-    """The changes of counts that a batch makes: (slot, end, +1 or -1), without rows that are not
-    known."""
-    known = np.flatnonzero(slots >= 0)
-    if batch.is_adjust is None or batch.new_end is None:
-        here = known[batch.end[known] > batch.start[known]]
-        return slots[here], batch.end[here], np.ones(len(here), np.int64)
-    leaving = known[batch.is_adjust[known]]
-    last = np.where(batch.is_adjust, batch.new_end, batch.end)
-    coming = known[last[known] > batch.start[known]]
-    which = np.concatenate([leaving, coming])
-    ends = np.concatenate([batch.end[leaving], last[coming]])
-    weights = np.ones(len(which), np.int64)
-    weights[: len(leaving)] = -1
-    return slots[which], ends, weights
-
-
-def _turns(batch: Batch, slots: Codes) -> Codes:
-    """The place in the batch of each of `_moves`; an adjust takes before it gives."""
-    assert batch.is_adjust is not None and batch.new_end is not None
-    known = np.flatnonzero(slots >= 0)
-    leaving = known[batch.is_adjust[known]]
-    last = np.where(batch.is_adjust, batch.new_end, batch.end)
-    coming = known[last[known] > batch.start[known]]
-    return np.concatenate([leaving * 2, coming * 2 + 1])

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import LateEventError, LifetimeError, PlanError, StateError
+from thalweg.errors import PlanError, StateError
 from thalweg.model.batch import Batch
 from thalweg.model.progress import (
     Progress,
@@ -35,16 +35,15 @@ from thalweg.model.progress import (
     pack_scope,
     progress_of_text,
     progress_text,
-    scope_values,
     unpack_scope,
 )
-from thalweg.model.rows import Rows, encode
-from thalweg.model.sorting import representatives
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Rows
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.group_promises import GroupPromises
 from thalweg.operators.merging.identity import Identity
+from thalweg.operators.merging.input_promises import InputPromises, check_batch
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
     Alarm,
@@ -52,7 +51,6 @@ from thalweg.operators.merging.level import (
     MergeInput,
     MergeLevel,
     Outlook,
-    first_row,
 )
 from thalweg.operators.merging.ordered import (
     InOrderLevel,
@@ -108,8 +106,7 @@ class MergeKernel(Operator):
         self.settled = MIN_TIME
         self.leader: MergeInput | None = None
         self.groups = GroupPromises(schema)
-        self._scoped: dict[str, dict[Scope, int]] = {}
-        """By input: what it has promised for groups beyond its CTI."""
+        self._promises = InputPromises()
         self._history: list[tuple[int, str]] = []
         self.on_settled: Callable[[], None] | None = None
         """Called when the output has promised more: rows that end before that are not wanted."""
@@ -161,7 +158,7 @@ class MergeKernel(Operator):
         """An input leaves; what follows from that."""
         member = self.inputs.pop(name)
         outlook = self._outlook()
-        outlook.leaving = self._scoped.pop(name, {})
+        outlook.leaving = self._promises.leave(name)
         self.level.detach(member, outlook)
         self._take_notes(outlook)
         if self.leader is member:
@@ -182,7 +179,8 @@ class MergeKernel(Operator):
         """What follows from a batch of one input. A batch that is refused leaves no trace; with
         `broken="cut"`, an input that is not what the level needs leaves instead."""
         member = self.inputs[name]
-        self._check(member, batch)
+        columns = self.groups.columns
+        check_batch(name, batch, self._promises.of_rows(name, columns, batch, member.cti))
         batch = canonical_order(batch) if self._sort and batch.insert_only else batch
         outlook = self._outlook()
         try:
@@ -269,18 +267,15 @@ class MergeKernel(Operator):
     # promises for groups
 
     def _take_group_promises(self, member: MergeInput, progress: Progress) -> None:
-        if member.name in self._scoped and progress.cti > MIN_TIME:
-            own = self._scoped[member.name]
-            self._scoped[member.name] = {s: t for s, t in own.items() if t > member.cti}
+        if progress.cti > MIN_TIME:
+            self._promises.forget_before(member.name, member.cti)
         if not progress.scoped or not set(progress.scope_columns) <= set(self.schema.names):
             return
         if not self.groups:
             self.groups.begin(progress.scope_columns, self.level.group_rows())
         if progress.scope_columns != self.groups.columns:
             return  # promises for other groups than those of the first input are not passed on
-        own = self._scoped.setdefault(member.name, {})
-        for scope, time in progress.scoped.items():
-            own[scope] = max(time, own.get(scope, MIN_TIME))
+        self._promises.take(member.name, progress)
 
     def _promise_groups(
         self, scopes: Iterable[Scope] | None, parts: list[Batch]
@@ -288,7 +283,7 @@ class MergeKernel(Operator):
         """Bring some groups, or all, as far as the inputs let them; what was promised."""
         if not self.groups:
             return {}
-        every = {scope for own in self._scoped.values() for scope in own}
+        every = self._promises.scopes()
         promises: dict[str, dict[Scope, int]] = {}
         for scope in every if scopes is None else every.intersection(scopes):
             leader, time = self._next_group_promise(scope)
@@ -306,7 +301,7 @@ class MergeKernel(Operator):
     def _next_group_promise(self, scope: Scope) -> tuple[str | None, int]:
         """Whose promise for a group is the output's, and how far it goes."""
         promised = {
-            name: max(member.cti, self._scoped.get(name, {}).get(scope, MIN_TIME))
+            name: max(member.cti, self._promises.of(name, scope))
             for name, member in self.inputs.items()
         }
         joined = {name: time for name, time in promised.items() if self.inputs[name].joined}
@@ -345,42 +340,6 @@ class MergeKernel(Operator):
         if time <= MIN_TIME or time == INFINITY:
             return furthest, time
         return furthest, max(time - self.policy.lag, MIN_TIME)
-
-    def _check(self, member: MergeInput, batch: Batch) -> None:
-        promised = self._promised_about(member, batch)
-        sync = batch.sync
-        if isinstance(promised, int):  # the usual case, without a column of answers
-            broken = int(sync.min(initial=INFINITY)) < promised
-        else:
-            broken = bool((sync < promised).any())
-        if broken:
-            late = sync < promised
-            payload, start, end = first_row(batch, late)
-            promise = np.broadcast_to(promised, len(batch))[int(np.argmax(late))]
-            raise LateEventError(
-                f"merge: input {member.name!r} has promised {promise}, and now changes "
-                f"{payload} from {start} to {end}."
-            )
-        ends = batch.end if batch.new_end is None else np.minimum(batch.end, batch.new_end)
-        wrong = ends < batch.start
-        if wrong.any():
-            payload, start, end = first_row(batch, wrong)
-            raise LifetimeError(
-                f"merge: input {member.name!r}: {payload} from {start} ends before that."
-            )
-
-    def _promised_about(self, member: MergeInput, batch: Batch) -> int | Times:
-        """What an input has promised about each row of a batch."""
-        scoped = self._scoped.get(member.name)
-        if not scoped or not len(batch):
-            return member.cti
-        columns = [batch.payload.column(name) for name in self.groups.columns]
-        code, size = encode(columns, len(batch))
-        representative = representatives(code, size)
-        values = [scope_values(column.take(pa.array(representative))) for column in columns]
-        own = [scoped.get(scope, MIN_TIME) for scope in zip(*values, strict=True)]
-        promised: Times = np.maximum(np.array(own)[code], member.cti)
-        return promised
 
     def _climb(self, member: MergeInput, reason: str) -> None:
         assert isinstance(self.level, KeyedLevel)
@@ -450,10 +409,7 @@ class MergeKernel(Operator):
             "group_leaders": [
                 [pack_scope(scope), name] for scope, name in self.groups.leaders.items()
             ],
-            "scoped": {
-                name: progress_text(Progress(MIN_TIME, self.groups.columns, times))
-                for name, times in self._scoped.items()
-            },
+            "scoped": self._promises.to_texts(self.groups.columns),
             "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
         }
         text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
@@ -490,11 +446,8 @@ class MergeKernel(Operator):
     def _restore_groups(self, figures: Mapping[str, Any]) -> None:
         promised = progress_of_text(figures["groups"])
         self.groups = GroupPromises(self.schema)
-        by_input = {name: progress_of_text(text) for name, text in figures["scoped"].items()}
-        self._scoped = {name: dict(each.scoped) for name, each in by_input.items()}
-        columns = next(
-            (each.scope_columns for each in (promised, *by_input.values()) if each.scoped), ()
-        )
+        self._promises, columns = InputPromises.of_texts(figures["scoped"])
+        columns = promised.scope_columns if promised.scoped else columns
         if columns:
             self.groups.begin(columns, self.level.group_rows())
         if promised.scoped:

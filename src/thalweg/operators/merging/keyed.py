@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
@@ -48,7 +47,7 @@ from thalweg.operators.merging.chains import (
     left_ends,
 )
 from thalweg.operators.merging.changes import Changes
-from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.end_columns import EndColumns
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.level import (
@@ -60,6 +59,7 @@ from thalweg.operators.merging.level import (
     first_row,
     show_end,
 )
+from thalweg.operators.merging.repeated_batches import RepeatedBatches
 from thalweg.operators.merging.slot_blocks import saved_blocks
 from thalweg.operators.merging.slot_ranges import (
     Slots,
@@ -73,78 +73,65 @@ from thalweg.operators.merging.slot_ranges import (
 
 __all__ = ["KeyedLevel"]
 
-Ends = npt.NDArray[np.int64]
-
-_MANY = 1_000
-"""Rows in a batch for which looking for one of them is a small part of the work."""
-
 
 class KeyedLevel(IndexedLevel):
     name = "R3"
 
     def __init__(self, schema: pa.Schema, identity: Identity) -> None:
         super().__init__(schema, identity)
-        self.ends: Ends = np.full((0, self.top.capacity), ABSENT)
-        """By input and slot."""
-        self.out: Times = np.full(self.top.capacity, ABSENT)
-        self.kept: Times | None = None
-        """With `missing="keep"`: what inputs that have left can no longer take back."""
+        self.ends = EndColumns(self.top.capacity)
         self.answers = Answers() if identity.groups else None
-        self._next: dict[int, int] = {}
-        """By column: the slot of the row that came behind the last one of its input, -1 as long as
-        there is none. A hint; see `_repeated`."""
+        self._repeats = RepeatedBatches()
 
     # ------------------------------------------------------------------------------------------
     # inputs
 
     def attach(self, member: MergeInput) -> None:
-        missing = member.column + 1 - len(self.ends)
-        if missing > 0:
-            more = np.full((missing, self.top.capacity), ABSENT)
-            self.ends = np.concatenate([self.ends, more])
+        self.ends.attach(member.column)
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
-        column = self.ends[member.column]
-        if outlook.policy.missing == "keep":
-            self._keep(member, outlook)
+        column = self.ends.inputs[member.column]
+        if outlook.policy.missing == "keep":  # rows that this input could not have taken back stay
+            slots = self.ends.not_kept(member.column)
+            slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
+            self.ends.keep(slots, column[slots])
         self.blocks.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
-        self._next.pop(member.column, None)
+        self._repeats.leave(member.column)
         self.release(outlook)
-
-    def _keep(self, member: MergeInput, outlook: Outlook) -> None:
-        """Rows that this input could not have taken back stay, whoever else has them."""
-        if self.kept is None:
-            self.kept = np.full(self.top.capacity, ABSENT)
-        column = self.ends[member.column]
-        slots = np.flatnonzero((column != ABSENT) & (self.kept == ABSENT))
-        slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
-        self.kept[slots] = column[slots]
 
     # ------------------------------------------------------------------------------------------
     # a batch
 
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         self._touched = slice(0, 0)
-        arrived = len(batch)
         positions = self._not_settled(batch, outlook)
-        if not arrived or (positions is not None and not count_of(positions)):
-            member.ignored += arrived
+        if not len(batch) or (positions is not None and not count_of(positions)):
+            member.ignored += len(batch)
             return
-        repeated = self._repeated(member, batch, positions, outlook)
-        if repeated is not None:
-            member.ignored += arrived - count_of(repeated)
+        slots = self._repeated(member, batch, positions, outlook)
+        if slots is not None:
             ends = left_ends(batch)
-            self._take_ends(member, repeated, ends if positions is None else ends[positions])
+            self._take_ends(member, slots, ends if positions is None else ends[positions])
+        else:
+            self._take(
+                member, batch if positions is None else elements_at(batch, positions), outlook
+            )
+        taken = len(batch) if positions is None else count_of(positions)
+        member.ignored += len(batch) - taken
+        self.operations += taken
+
+    def _take(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+        """Elements that no other input has sent in this order."""
+        if not self._after_all(batch, outlook):
+            self._look_for(member, batch, outlook)
             return
-        batch = batch if positions is None else elements_at(batch, positions)
-        if self._after_all(batch, outlook):
-            member.ignored += arrived - len(batch)
-            self.operations += len(batch)
-            added = self.top.add_after_all(batch.payload, batch.start)
-            self._note_added(added, batch.payload, batch.start, outlook)
-            self._take_ends(member, added, left_ends(batch))
-            return
+        slots = self.top.add_after_all(batch.payload, batch.start)
+        self._note_added(slots, batch.payload, batch.start, outlook)
+        self._take_ends(member, slots, left_ends(batch))
+
+    def _look_for(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+        """Elements of any kind, each about the row that has its digest."""
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.find(digests)
         unknown = slots < 0
@@ -160,23 +147,21 @@ class KeyedLevel(IndexedLevel):
         keys[fresh] = self.top.capacity + codes
         current = np.full(len(batch), ABSENT)
         known = np.flatnonzero(~unknown)
-        current[known] = self.ends[member.column, slots[known]]
+        current[known] = self.ends.inputs[member.column, slots[known]]
         after = left_ends(batch)
         linked = chain(keys[which], current[which], after[which], self.top.capacity + len(first))
         self._check(member, batch, which, linked.before, expected_ends(batch)[which])
-        member.ignored += arrived - len(batch) + int(np.count_nonzero(settled))
-        self.operations += len(batch)
+        member.ignored += int(np.count_nonzero(settled))
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         last = which[linked.last]
         self._take_ends(member, slots[last], after[last])
 
     def _take_ends(self, member: MergeInput, slots: Slots, ends: Times) -> None:
         self._touched = slots = as_slice(slots)
-        self.ends[member.column, slots] = ends
+        self.ends.inputs[member.column, slots] = ends
         self.blocks.touch(slots)
         if len(ends):
-            last = slot_at(slots, len(ends) - 1)
-            self._next[member.column] = self.top.payloads.behind(last)
+            self._repeats.sent(self.top, member.column, slot_at(slots, len(ends) - 1))
 
     def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
         """Whether all rows of a batch start, in order, after every row that was ever held and
@@ -191,40 +176,15 @@ class KeyedLevel(IndexedLevel):
     def _repeated(
         self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
     ) -> Slots | None:
-        """The slots of the inserts at some positions, if another input has sent the same rows in
-        this order behind the row that was this input's last; None where rows have to be looked
-        for. Replicas of one plan mostly send such batches, and comparing them is far cheaper than
-        digests."""
+        """The slots of the inserts at some positions, if another input has sent the same rows and
+        they are found by comparing; None where rows have to be looked for."""
         if not batch.insert_only or self.identity.tolerance or outlook.policy.settled == "compare":
             return None
         start = batch.start if positions is None else batch.start[positions]
-        slot = self._next.get(member.column, -1)
-        slot = -1 if slot < 0 else self.top.payloads.left_from(slot)
-        if slot < 0 or int(self.top.start[slot]) != int(start[0]):  # it is not in step
-            slot = self._first_of(start)
-        slots = None if slot < 0 else self.top.payloads.lying_at(slot, batch.payload, positions)
-        if slots is None:
-            return None
-        slots = as_slice(slots)
-        if (self.top.start[slots] != start).any():
-            return None
-        self.operations += len(start)
-        if int(start.min()) > member.highest_start:  # it cannot have sent one of them before
-            return slots
-        return slots if (self.ends[member.column, slots] == ABSENT).all() else None
-
-    def _first_of(self, starts: Times) -> int:
-        """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it
-        is not worth looking for. An input whose last rows are gone is behind the others: what it
-        sends is among the rows that are held longest."""
-        start = int(starts[0])
-        if start > self.top.highest:
-            return -1
-        if len(starts) >= _MANY:
-            return self.top.starting_at(start)
-        slots = self.top.payloads.first(len(starts))
-        same = np.flatnonzero(self.top.start[slots] == start)
-        return int(slots[same[0]]) if len(same) else -1
+        slots = self._repeats.find(self.top, member.column, batch.payload, start, positions)
+        if slots is None or int(start.min()) > member.highest_start:
+            return slots  # of rows that start later it cannot have sent one before
+        return slots if (self.ends.inputs[member.column, slots] == ABSENT).all() else None
 
     def _check(
         self, member: MergeInput, batch: Batch, which: Codes, before: Times, expected: Times
@@ -248,16 +208,10 @@ class KeyedLevel(IndexedLevel):
             )
 
     def _grow(self) -> None:
-        if self.out.shape[0] < self.top.capacity:
-            self.out = grown(self.out, self.top.capacity, ABSENT)
-            self.ends = grown(self.ends, self.top.capacity, ABSENT)
-            if self.kept is not None:
-                self.kept = grown(self.kept, self.top.capacity, ABSENT)
+        self.ends.grow(self.top.capacity)
 
     def _added(self, slots: Slots, rows: Rows, start: Times) -> None:
-        for column, slot in self._next.items():
-            if slot < 0:
-                self._next[column] = slot_at(slots, 0)
+        self._repeats.added(slot_at(slots, 0))
         if self.answers is not None:
             self.answers.add(listed(slots), self.identity.of_groups(rows, start))
 
@@ -267,7 +221,7 @@ class KeyedLevel(IndexedLevel):
     def _align(self, rows: Alignment) -> Batch:
         leader, slots, outlook = rows.leader, rows.slots, rows.outlook
         time, settled = rows.time, rows.settled
-        out_end, in_end = self.out[slots], self._wanted(leader, slots, outlook)
+        out_end, in_end = self.ends.out[slots], self._wanted(leader, slots, outlook)
         other = where((in_end != out_end) | (in_end == ABSENT))
         if not count_of(other):
             return Batch.empty(self.schema)
@@ -294,8 +248,8 @@ class KeyedLevel(IndexedLevel):
         changes.adjust(slots[move], out_end[move], in_end[move])
         changes.insert(slots[appear], in_end[appear])
         changed = move | appear
-        self.out[slots[changed]] = in_end[changed]
-        self.out[slots[vanish]] = ABSENT
+        self.ends.out[slots[changed]] = in_end[changed]
+        self.ends.out[slots[vanish]] = ABSENT
         self.blocks.touch(slots[changed | vanish])
         if self.answers is not None:
             self.answers.take_back(slots[vanish])
@@ -304,34 +258,28 @@ class KeyedLevel(IndexedLevel):
 
     def _insert(self, slots: Slots, ends: Times) -> Batch:
         """Show rows that were not shown, by payload."""
-        self.out[slots] = ends
+        self.ends.out[slots] = ends
         self.blocks.touch(slots)
         return Batch(self.top.payloads.take(slots), self.top.start[slots].copy(), ends.copy())
 
     def _last_ends(self, slots: Slots) -> Times:
-        return self.out[slots]
+        return self.ends.out[slots]
 
     def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
-        own = self.ends[member.column, slots]
-        return own != self.out[slots], own
+        own = self.ends.inputs[member.column, slots]
+        return own != self.ends.out[slots], own
 
     def _said(self, member: MergeInput | None, slot: Codes) -> str:
-        ends = self.out if member is None else self.ends[member.column]
+        ends = self.ends.out if member is None else self.ends.inputs[member.column]
         return f"the end {show_end(ends[slot[0]])}" if ends[slot[0]] != ABSENT else "no such row"
 
     def _wanted(self, leader: MergeInput, slots: Slots, outlook: Outlook) -> Times:
         """The end that each row is to have; of rows to be kept, as the furthest input has it."""
         if outlook.policy.missing == "leader":
-            led: Times = self.ends[leader.column, slots]
+            led: Times = self.ends.inputs[leader.column, slots]
             return led
-        slots = listed(slots)
-        wanted: Times = np.full(len(slots), ABSENT)
-        for member in sorted(outlook.inputs, key=lambda member: -member.promise):
-            open_ = wanted == ABSENT
-            wanted[open_] = self.ends[member.column, slots[open_]]
-        if self.kept is not None:
-            wanted = np.where(wanted == ABSENT, self.kept[slots], wanted)
-        return wanted
+        furthest = sorted(outlook.inputs, key=lambda member: -member.promise)
+        return self.ends.first([member.column for member in furthest], listed(slots))
 
     def _left_out(self, slots: Codes, outlook: Outlook) -> int:
         """How many of these rows, which the leader lacks, some input has."""
@@ -339,16 +287,10 @@ class KeyedLevel(IndexedLevel):
 
     def _inputs_with(self, slots: Codes, outlook: Outlook) -> Codes:
         """How many inputs have each of these rows."""
-        count = np.zeros(len(slots), np.int64)
-        for member in outlook.inputs:
-            count += self.ends[member.column, slots] != ABSENT
-        return count
+        return self.ends.count([member.column for member in outlook.inputs], slots)
 
     def _forget(self, slots: Slots) -> None:
-        self.out[slots] = ABSENT
-        self.ends[:, slots] = ABSENT
-        if self.kept is not None:
-            self.kept[slots] = ABSENT
+        self.ends.forget(slots)
         if self.answers is not None:
             self.answers.remove(listed(slots))
 
@@ -368,7 +310,7 @@ class KeyedLevel(IndexedLevel):
         others = [
             member.name
             for member in outlook.inputs
-            if member is not leader and self.ends[member.column, slot] == out_end[at]
+            if member is not leader and self.ends.inputs[member.column, slot] == out_end[at]
         ]
         other = others[0] if others else "an input that has left"
         says = show_end(in_end[at])
@@ -393,11 +335,11 @@ class KeyedLevel(IndexedLevel):
             outlook.policy.revise == "leader" and member is outlook.leader
         )
         if not follows:  # what is shown stays
-            slots = part_of(slots, where(self.out[slots] == ABSENT))
+            slots = part_of(slots, where(self.ends.out[slots] == ABSENT))
         slots = listed(slots)
         if not len(slots):
             return Batch.empty(self.schema)
-        end, out_end = self.ends[member.column, slots], self.out[slots]
+        end, out_end = self.ends.inputs[member.column, slots], self.ends.out[slots]
         have, shown = end != ABSENT, out_end != ABSENT
         settled = outlook.settled_at(slots)
         free = self.top.start[slots] >= settled
@@ -419,18 +361,18 @@ class KeyedLevel(IndexedLevel):
         if follows:
             move = have & shown & (end != out_end) & (end >= settled) & (out_end >= settled)
             changes.adjust(slots[move], out_end[move], end[move])
-            self.out[slots[move]] = end[move]
+            self.ends.out[slots[move]] = end[move]
             self.blocks.touch(slots[move])
         changes.insert(slots[appear], end[appear])
-        self.out[slots[appear]] = end[appear]
+        self.ends.out[slots[appear]] = end[appear]
         self.blocks.touch(slots[appear])
         if self.answers is not None:
             self.answers.show(slots[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
     def _retract(self, changes: Changes, slots: Codes) -> None:
-        changes.adjust(slots, self.out[slots], self.top.start[slots])
-        self.out[slots] = ABSENT
+        changes.adjust(slots, self.ends.out[slots], self.top.start[slots])
+        self.ends.out[slots] = ABSENT
         self.blocks.touch(slots)
         if self.answers is not None:
             self.answers.take_back(slots)
@@ -445,7 +387,7 @@ class KeyedLevel(IndexedLevel):
         if policy == "highest start":
             return member.highest_start >= max(other.highest_start for other in inputs)
         if policy == "most unfrozen":
-            there = self.ends[:, self.top.unfrozen()] != ABSENT
+            there = self.ends.inputs[:, self.top.unfrozen()] != ABSENT
             counts = there.sum(axis=1)
             return bool(counts[member.column] >= counts.max())
         if policy == "share":
@@ -457,63 +399,37 @@ class KeyedLevel(IndexedLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        return self.blocks.save(self.top.used(), self._saved)
-
-    def _saved(self, slots: Codes) -> Rows:
-        kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]
-        columns = [slots, self.top.start[slots], self.top.open[slots], self.out[slots], kept]
-        columns += [ends[slots] for ends in self.ends]
-        names = [*_SAVED, *(f"_in{at}" for at in range(len(self.ends)))]
-        rows = self.top.payloads.take(slots)
-        return pa.RecordBatch.from_arrays(
-            [*map(pa.array, columns), *rows.columns], names=[*names, *rows.schema.names]
-        )
+        return self.blocks.save(self.top.used(), lambda slots: self.ends.saved(slots, self.top))
 
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
-        blocks = list(saved_blocks(slices, "rows"))
-        self.ends = np.full((columns, self.top.capacity), ABSENT)
+        self.ends.attach(columns - 1)
         self.blocks.restore(slices)
+        blocks = list(saved_blocks(slices, "rows"))
         if not blocks:
             return
         width = len(self.schema)
-        payload = concat_rows(
-            [
-                pa.RecordBatch.from_arrays(rows.columns[-width:], schema=self.schema)
-                for rows in blocks
-            ],
-            self.schema,
-        )
-        slots, start, open_, out, kept = (_column(blocks, at) for at in range(len(_SAVED)))
+        parts = [pa.RecordBatch.from_arrays(b.columns[-width:], schema=self.schema) for b in blocks]
+        payload = concat_rows(parts, self.schema)
+        slots, start, open_ = (_column(blocks, at) for at in range(3))
         batch = Batch(payload, start, start)
         self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
         self._grow()
         self._added(slots, payload, start)
-        self.out[slots] = out
-        if (kept != ABSENT).any():
-            self.kept = np.full(self.top.capacity, ABSENT)
-            self.kept[slots] = kept
-        for rows in blocks:
-            own = rows.column(0).to_numpy()
-            for at in range(min(rows.num_columns - width - len(_SAVED), columns)):
-                self.ends[at, own] = rows.column(len(_SAVED) + at).to_numpy()
+        self.ends.restore(blocks, width)
         open_ = open_.astype(np.bool_)
         self.top.open[slots] = open_
         self.top.queue(slots[open_])
         self.top.reach(settled)
         late = slots[~open_]
-        ends = np.where(self.out[late] == ABSENT, self.top.start[late], self.out[late])
+        ends = np.where(self.ends.out[late] == ABSENT, self.top.start[late], self.ends.out[late])
         self.settled.add(late, np.minimum(ends, MAX_TIME))
         if self.answers is not None:
-            self.answers.show(slots[self.out[slots] != ABSENT])
+            self.answers.show(slots[self.ends.out[slots] != ABSENT])
 
     def state_size(self) -> StateSize:
-        bytes_ = self.top.nbytes + self.ends.nbytes + self.out.nbytes + self.settled.nbytes
-        bytes_ += 0 if self.kept is None else self.kept.nbytes
+        bytes_ = self.top.nbytes + self.ends.nbytes + self.settled.nbytes
         bytes_ += 0 if self.answers is None else self.answers.nbytes
         return StateSize(len(self.top), bytes_)
-
-
-_SAVED = ("_slot", "_start", "_open", "_out", "_kept")
 
 
 def _column(blocks: list[Rows], at: int) -> Times:
