@@ -16,16 +16,12 @@ from thalweg.model.order import dense_ranks, whole_keys
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.sorting import sort_pairs
 
-__all__ = ["DiscretePercentile", "Percentile"]
+__all__ = ["DiscretePercentile", "Percentile", "ValueAtShare"]
 
 
 @dataclass(frozen=True, slots=True)
-class Percentile(Aggregate):
-    """Linear between the values at the ranks around p * (n - 1)."""
-
-    name: ClassVar[str] = "percentile_cont"
-    numeric: ClassVar[bool] = True
-    bounded: ClassVar[bool] = False
+class ValueAtShare(Aggregate):
+    """The value below which a share p of the values lies, exactly or about."""
 
     p: float
 
@@ -39,6 +35,15 @@ class Percentile(Aggregate):
 
     def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
         return pa.float64()
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile(ValueAtShare):
+    """Linear between the values at the ranks around p * (n - 1)."""
+
+    name: ClassVar[str] = "percentile_cont"
+    numeric: ClassVar[bool] = True
+    bounded: ClassVar[bool] = False
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         assert of is not None

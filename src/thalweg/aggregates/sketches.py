@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.aggregates.base import Aggregate, Columns, Values
+from thalweg.aggregates.base import Columns, Values
+from thalweg.aggregates.percentiles import ValueAtShare
 from thalweg.aggregates.sums import plain_floats
-from thalweg.errors import ExpressionError
 from thalweg.model.order import float_keys, floats_of_keys
 from thalweg.model.rows import Codes, encode
 from thalweg.model.sorting import representatives
@@ -32,24 +32,11 @@ _BUCKET_LIST = pa.list_(pa.field("item", pa.int64(), nullable=False))
 
 
 @dataclass(frozen=True, slots=True)
-class ApproximatePercentile(Aggregate):
+class ApproximatePercentile(ValueAtShare):
     """About the smallest value with at least p of the values at or below it."""
 
     name: ClassVar[str] = "approx_percentile"
     numeric: ClassVar[bool] = True
-
-    p: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise ExpressionError(f"a percentile lies between 0 and 1; got {self.p}.")
-
-    @property
-    def parameters(self) -> tuple[object, ...]:
-        return (self.p,)
-
-    def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
-        return pa.float64()
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         """One value, or the buckets of several: [r, bucket, count, bucket, count, ...]."""

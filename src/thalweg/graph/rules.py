@@ -128,24 +128,23 @@ def _round_robin(row: Row) -> Next:
 
 
 def _k_batching(row: Row) -> Next:
-    if row.taken < row.k and row.more():
-        return row, RUN
-    row.taken = 0
-    ahead = row.ahead()
-    if ahead is not None:
-        return ahead, RUN
-    # Nothing came of these k elements: the next k, since a predecessor has nothing to add to them.
-    return (row, RUN) if row.more() else _backtrack(row)
+    return _after_k(row) or _backtrack(row)
 
 
 def _k_batching_source(row: Row) -> Next:
+    return _after_k(row) or _EXIT
+
+
+def _after_k(row: Row) -> Next | None:
+    """The rest of k elements, then what they gave, then the next k: a predecessor has nothing to add
+    to elements that gave nothing. None: there is no input left."""
     if row.taken < row.k and row.more():
         return row, RUN
     row.taken = 0
     ahead = row.ahead()
     if ahead is not None:
         return ahead, RUN
-    return (row, RUN) if row.more() else _EXIT
+    return (row, RUN) if row.more() else None
 
 
 # A sink ignores Forward; what remains is the same for all strategies that backtrack.

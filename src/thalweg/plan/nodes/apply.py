@@ -18,7 +18,7 @@ from thalweg.plan.nodes.base import (
     require_known,
 )
 from thalweg.plan.nodes.families import GroupedOperator, columns_of
-from thalweg.plan.nodes.groups import closing_grid, closing_promise, show_keys
+from thalweg.plan.nodes.groups import closing_grid, closing_promise, show_keys, window_reach
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params
 from thalweg.udm.types import fits
@@ -186,7 +186,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
             return None
         if self.stamp not in ("align", "clip") or self.ends_matter:
             return None
-        return self.window.size + self.window.hop
+        return window_reach(self.window)
 
     @property
     def promise(self) -> str:

@@ -53,6 +53,11 @@ def closing_grid(window: object) -> Grid | None:
     return window.hop, (window.offset + window.size) % window.hop
 
 
+def window_reach(window: HoppingWindow) -> int:
+    """A row belongs to windows that begin before it ends."""
+    return window.size + window.hop
+
+
 def closing_promise(window: object) -> str:
     """What a window can promise, in words."""
     if isinstance(window, HoppingWindow):
@@ -211,10 +216,7 @@ class TopK(GroupedOperator):
 
     @property
     def reach(self) -> int | None:
-        """A row belongs to windows that begin before it ends."""
-        if not isinstance(self.window, HoppingWindow):
-            return None
-        return self.window.size + self.window.hop
+        return window_reach(self.window) if isinstance(self.window, HoppingWindow) else None
 
     @property
     def promise(self) -> str:
@@ -321,10 +323,9 @@ class WindowAggregate(GroupedOperator):
 
     @property
     def reach(self) -> int | None:
-        """A row belongs to windows that begin before it ends."""
         if not isinstance(self.window, HoppingWindow) or self.fill is not None:
             return None
-        return self.window.size + self.window.hop
+        return window_reach(self.window)
 
     @property
     def promise(self) -> str:

@@ -27,6 +27,7 @@ from thalweg.plan.nodes.groups import (
     closing_promise,
     show_calls,
     show_keys,
+    window_reach,
 )
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
@@ -179,8 +180,7 @@ class CombinePanes(GroupedOperator):
 
     @property
     def reach(self) -> int:
-        """A pane belongs to windows that begin before it ends."""
-        return self.window.size + self.window.hop
+        return window_reach(self.window)
 
     @property
     def promise(self) -> str:
