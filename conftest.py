@@ -11,6 +11,8 @@ from thalweg.stream import source
 
 # Tests leave no process behind that writes an archive of classes, and depend on none.
 os.environ.setdefault("THALWEG_CLASS_ARCHIVE", "off")
+# A JVM of the tests lives for minutes at most: Java's second compiler costs it more than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(autouse=True)

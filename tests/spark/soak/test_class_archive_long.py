@@ -28,6 +28,7 @@ PATIENCE_S = 600.0
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv(SWITCH, "auto")
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS", raising=False)  # the JVM of a user
 
 
 @pytest.fixture
