@@ -8,13 +8,16 @@ BENCH ?=
 # A Java that the set-up put into .venv comes first; one on PATH or in JAVA_HOME is used as it is.
 JAVA = JAVA_HOME="$$(cat .venv/.java-home 2>/dev/null || printf %s "$$JAVA_HOME")"
 
-# One JVM at a time: two would starve each other. What fails is run once more by itself, because on a busy machine time-outs
-# strike (Spark gives a Python worker ten seconds to connect; killed processes start again); what is wrong fails twice, and an
-# example that hypothesis found is tried first. A test that passes only then is named as flaky at the end; the reason stands in the
-# summary of the first run.
-IN_PROCESS_TESTS := "not slow and not xdist_group"
-SPARK_TESTS := "not slow and xdist_group"
-FAILED := --last-failed --last-failed-no-failures none
+# The suite has two halves, which `make test` runs side by side: the tests on Spark are one process that often waits, and the other
+# half and the type check fill what it leaves of two cores. They give way to it (`nice`), because on a busy machine time-outs strike:
+# Spark gives a Python worker ten seconds to connect, killed processes start again. One JVM at a time: two would starve each other.
+# What fails is run once more by itself when all else is done. What is wrong fails twice, and an example that hypothesis found is
+# tried first. A test that passes only then is named as flaky at the end; the reason stands in the summary of the first run.
+RECORDS := .pytest_cache
+IN_PROCESS_TESTS = $(BIN)/pytest -q -o cache_dir=$(RECORDS)/in-process -m "not slow and not xdist_group"
+SPARK_TESTS = $(JAVA) $(BIN)/pytest -q -o cache_dir=$(RECORDS)/spark -m "not slow and xdist_group"
+AGAIN := --last-failed --last-failed-no-failures none
+GIVE_WAY := nice -n 10
 
 # Compiled modules are kept, also where the environment asks for none: without them every pytest worker and every process that a
 # test starts compiles the project, its tests and its dependencies anew.
@@ -33,11 +36,20 @@ demo: setup ## run the main job: late packets, early answers, revisions, final a
 	@$(JAVA) $(BIN)/thalweg demo
 
 test: setup ## everything that must pass: lint, types, import rules, then the fast test suite
-	@$(MAKE) --no-print-directory lint type
-	@$(BIN)/pytest -q -n 2 -m $(IN_PROCESS_TESTS) || \
-		THALWEG_SECOND_TRY=1 $(BIN)/pytest -q -m $(IN_PROCESS_TESTS) $(FAILED)
-	@$(JAVA) $(BIN)/pytest -q -m $(SPARK_TESTS) || \
-		THALWEG_SECOND_TRY=1 $(JAVA) $(BIN)/pytest -q -m $(SPARK_TESTS) $(FAILED)
+	@$(MAKE) --no-print-directory lint
+	@mkdir -p $(RECORDS) && rm -f $(RECORDS)/*.failed
+	@echo "Types and tests; the tests on Spark run beside the others, and their report follows."
+	@$(MAKE) --no-print-directory -j 3 spark-tests in-process-tests types; status=$$?; cat $(RECORDS)/spark.txt; exit $$status
+	@[ ! -e $(RECORDS)/in-process.failed ] || THALWEG_SECOND_TRY=1 $(IN_PROCESS_TESTS) $(AGAIN)
+	@[ ! -e $(RECORDS)/spark.failed ] || THALWEG_SECOND_TRY=1 $(SPARK_TESTS) $(AGAIN)
+
+.PHONY: in-process-tests spark-tests types
+in-process-tests:
+	@$(GIVE_WAY) $(IN_PROCESS_TESTS) -n 2 || touch $(RECORDS)/in-process.failed
+spark-tests:
+	@$(SPARK_TESTS) >$(RECORDS)/spark.txt 2>&1 || touch $(RECORDS)/spark.failed
+types:
+	@$(GIVE_WAY) $(BIN)/mypy $(CODE)
 
 lint: setup ## check style, formatting and the one-way imports
 	$(BIN)/ruff check $(CODE)
