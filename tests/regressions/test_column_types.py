@@ -10,6 +10,7 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import TypeMismatchError
+from thalweg.testing import assert_physically_independent
 
 arrow: Any = pa
 """With names that the type checker does not know."""
@@ -131,3 +132,18 @@ def test_the_minimum_of_a_column_without_values() -> None:
     window = source(pa.null()).tumbling(5)
     assert tw.table(window.aggregate(p=tw.min_("p")), points(None)) == [(0, 5, {"p": None})]
     assert tw.table(window.top_k(1, by="p"), points(None)) == [(0, 5, {"p": None})]
+
+
+NESTED: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "list": (pa.list_(pa.int64()), [[10], [9], [], [None]]),
+    "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1)], [], [("a", 1), ("b", 1)]]),
+    "struct": (pa.struct([("x", pa.float64())]), [{"x": 10.0}, {"x": -0.0}, {"x": None}]),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_ties_of_nested_values_go_by_their_texts(kind: str) -> None:
+    type_, values = NESTED[kind]
+    ends = source(type_).tumbling(10).aggregate(first=tw.first("p"), last=tw.last("p"))
+    rows = [(1, 2, {"p": value}) for value in values]
+    assert_physically_independent(ends.node, {"s": rows}, forms=6)

@@ -36,13 +36,26 @@ def identity(value: Any) -> Hashable:
 
 
 def order(value: Any) -> tuple[int, Any]:
-    """A sort key: values by size, then NaN, then null.
+    """A sort key: values by size, then NaN, then null. Lists, structs and maps, which have no size,
+    go by their texts.
 
-    >>> sorted([None, 3, 1], key=order)
-    [1, 3, None]
+    >>> sorted([None, 3, 1], key=order), sorted([[10], [9], [-0.0, 1], [None]], key=order)
+    ([1, 3, None], [[-0.0, 1], [10], [9], [None]])
     """
     if value is None:
         return (2, 0)
     if isinstance(value, float) and math.isnan(value):
         return (1, 0)
+    if isinstance(value, (list, tuple, Mapping)):
+        return (0, repr(_without_negative_zero(value)))
     return (0, value)
+
+
+def _without_negative_zero(value: Any) -> Any:
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, Mapping):
+        return {name: _without_negative_zero(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_without_negative_zero, value))
+    return value
