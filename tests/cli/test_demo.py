@@ -82,3 +82,12 @@ def test_the_command_prints_the_story() -> None:
     assert "1970" not in result.output
     for word in ("early", "final", "packets/s", "late", "retractions", "the same table"):
         assert word in result.output
+
+
+def test_without_spark_the_demo_says_how_it_runs_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("thalweg.cli.demo.find_spec", lambda name: None)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 1 and "thalweg demo --in-process" in result.output
+    assert "Making" not in result.output

@@ -5,6 +5,7 @@ The first step is shown on the screen before large packages are imported.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -36,6 +37,11 @@ __all__ = ["demo"]
 )
 def demo(count: int, *, in_process: bool, picture: Path | None, transcript: Path | None) -> None:
     """Late packets in; early, revised and final answers out. On Spark, local[*]."""
+    if not in_process and find_spec("pyspark") is None:
+        raise click.ClickException(
+            "the demo runs on Spark, which is not installed. Run thalweg demo --in-process, or install it with "
+            "pip install 'thalweg[spark]'."
+        )
     click_screen = screen(transcript, picture)
     try:
         click_screen.doing(f"Making {count:,} packets, a fifth of them up to a minute late")
