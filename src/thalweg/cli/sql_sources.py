@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 import thalweg as tw
-from thalweg.errors import InputError, PlanError, did_you_mean
+from thalweg.errors import InputError, PlanError, UnknownColumnError, did_you_mean
 from thalweg.io.discovery import Discovered, discover, require_time
 from thalweg.model.clocks import clock_type
 from thalweg.plan.nodes import Source
@@ -85,9 +85,7 @@ class Place:
         schema = self.schema()
         chosen = self.options.get("time")
         if chosen is not None and chosen not in schema.names:
-            raise PlanError(
-                f"source {self.name}: unknown column {chosen!r}{did_you_mean(chosen, schema.names)}"
-            )
+            raise UnknownColumnError(chosen, schema.names, f"source {self.name}, time")
         stamps = [entry.name for entry in schema if pa.types.is_timestamp(entry.type)]
         found = chosen or (
             "ts" if "ts" in schema.names else stamps[0] if len(stamps) == 1 else None
