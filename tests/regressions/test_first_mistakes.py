@@ -38,6 +38,7 @@ HOST: Any = tw.Host
         (lambda: tw.sequence([CALLS, CALLS], "who"), "give the steps by name"),  # type: ignore[arg-type]
         (lambda: tw.from_frame([], time="ts"), "an empty list has no columns; give columns="),
         (lambda: CALLS.where(lambda row: row), "got the function.*thalweg.udm.function"),
+        (lambda: CALLS.group_by(lambda row: row), r"is not a column.*group_by\(name='SQL text'\)"),
         (lambda: CALLS.tumbling(10).aggregate(tw.count()), r"give each its name, n=count\(\)"),
         (lambda: tw.sql("SELECT * FROM f", f=pa.table({"v": [1]})), "from_frame"),  # type: ignore[arg-type]
         (lambda: tw.Engine(CALLS).push("calls", {"who": "a"}), "needs the time column _start"),
@@ -98,6 +99,13 @@ def test_files_that_are_written_in_another_way(
     (tmp_path / name).write_text(text)
     with pytest.raises(ThalwegError, match=says):
         tw.from_frame(tmp_path, time="ts").where("v > 1")
+
+
+def test_a_frame_without_rows_may_have_any_types() -> None:
+    """Those of pandas are doubles or objects then."""
+    calls = tw.source("calls", {"ts": "timestamp", "who": "string"}, time="ts")
+    empty = pa.table({"ts": pa.array([], pa.float64()), "who": pa.array([], pa.float64())})
+    assert not tw.table(calls, {"calls": [empty]})
 
 
 def test_two_frames_of_one_name_are_not_taken_for_one() -> None:

@@ -155,6 +155,8 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
     actual, declared = column.type, field.type
     if actual == declared:
         return column
+    if not len(column):  # pandas has no types for columns without values
+        return pa.chunked_array([], declared)
     if needs_plain_type(actual):
         column = _plain_column(column, plain_type(actual))
         actual = column.type

@@ -81,13 +81,13 @@ class PlannedStream:
     def _columns(
         self, what: str, names: Iterable[str | Column], columns: Mapping[str, ExprLike]
     ) -> Named:
-        kept = [name.name if isinstance(name, Column) else name for name in names]
+        kept: list[Any] = [name.name if isinstance(name, Column) else name for name in names]
         for name in kept:
             if name not in self.schema.names:
-                if name.isidentifier():
+                if isinstance(name, str) and name.isidentifier():
                     raise UnknownColumnError(name, self.schema.names, what)
                 raise PlanError(
-                    f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={name!r})."
+                    f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={_as_written(name)})."
                 )
         return (
             *((name, Column(name)) for name in kept),
@@ -97,3 +97,8 @@ class PlannedStream:
     def _read(self, value: ExprLike) -> Expr:
         """An expression over the rows of this stream, as its user means it."""
         return understood(as_expr(value), self.node)
+
+
+def _as_written(value: object) -> str:
+    """How a user would write what is computed: a function of Python has no place there."""
+    return "'SQL text'" if callable(value) else repr(value)
