@@ -23,6 +23,7 @@ from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Select, Source, Where
 from thalweg.progress import sighting_of
 from thalweg.shards.buckets import bucket_of
+from thalweg.shards.cells import Cells, cells_of
 from thalweg.shards.exchange import (
     EXCHANGE_SCHEMA,
     ExchangeRow,
@@ -57,16 +58,28 @@ class Ingest:
             if self._policies and len(batch)
             else header
         )
-        for (fragment, entry, ids), kernels in zip(self._targets, self._kernels, strict=True):
+        for target, kernels in zip(self._targets, self._kernels, strict=True):
             taken = batch.with_progress(header.progress)
             for kernel in kernels:
                 taken = kernel.process(0, taken)
-            text = header.promising(
-                taken.progress
-            ).to_json()  # columns that promises speak of may have other names by now
-            for bucket, part in divide(taken, entry.keys, ids):
-                blob = blob_of_batch(part) if len(part) else None
-                yield ExchangeRow(bucket, fragment, entry.leaf.name, seq, text, blob)
+            yield from _sent(target, taken, header, seq)
+
+    @property
+    def has_panes(self) -> bool:
+        """Whether rows become partial sums here."""
+        return any(entry.panes is not None for _, entry, _ in self._targets)
+
+    @property
+    def cells(self) -> Cells | None:
+        """What its only input sums up, where that can be done before rows come here."""
+        if len(self._targets) != 1 or self._policies:
+            return None
+        return cells_of(self._targets[0].entry.ingest)
+
+    def sums(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
+        """The rows of the exchange for sums that were made before, of rows that promise nothing."""
+        (target,) = self._targets
+        yield from _sent(target, batch, header, seq)
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -80,6 +93,16 @@ class Ingest:
         fragment, _, ids = self._targets[0]
         header = Header(Message.DEAD, rows=dead_letters.num_rows).to_json()
         return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(dead_letters))
+
+
+def _sent(target: Target, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
+    """A batch to the buckets of an input."""
+    fragment, entry, ids = target
+    # columns that promises speak of may have other names by now
+    text = header.promising(batch.progress).to_json()
+    for bucket, part in divide(batch, entry.keys, ids):
+        blob = blob_of_batch(part) if len(part) else None
+        yield ExchangeRow(bucket, fragment, entry.leaf.name, seq, text, blob)
 
 
 def _columns_read(node: Node | None) -> frozenset[str] | None:

@@ -1,13 +1,13 @@
 """Feeds: where the rows of a source come from on Spark, and how they become chunks of the exchange.
 
-`Frame` is any Spark DataFrame, streaming or static: its rows pass through `mapInArrow`. Files are
-read by our own reader with ingest fused in (`file_feed`).
+Rows of a DataFrame come by `frame_feed`; files are read by our own reader with ingest fused in
+(`file_feed`).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
@@ -19,22 +19,18 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from thalweg.errors import SchemaChangeError, TimeRangeError
-from thalweg.expr import Expr
-from thalweg.expr import Frame as Frame_
+from thalweg.expr import Expr, Frame
 from thalweg.io.events import batches_from, events
 from thalweg.io.records import DeadLetters, rows_with_times
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import ANY, Punctuation, Range
-from thalweg.model.time import INFINITY, time_us
-from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
+from thalweg.model.time import time_us
+from thalweg.shards.exchange import EXCHANGE_COLUMNS, Header
 from thalweg.shards.host_ingest import AnyIngest, HostIngest
-from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.versioned import VersionedReader
 
-__all__ = ["Feed", "Frame", "Times", "load_reader"]
-
-_PACKED_ROWS = 1_000_000
+__all__ = ["Feed", "Times", "load_reader"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class Times:
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
             is_punctuation = (
-                self.punctuation.evaluate(Frame_.of(rows)).cast(pa.bool_()).fill_null(False)
+                self.punctuation.evaluate(Frame.of(rows)).cast(pa.bool_()).fill_null(False)
             )
             marks = table.filter(is_punctuation)
             if self.ranges:
@@ -178,58 +174,6 @@ def _is_text(kind: pa.DataType) -> bool:
         is_kind(kind)
         for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     )
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Rows of a Spark DataFrame."""
-
-    df: DataFrame
-    times: Times
-    named: bool = True
-    """Whether the user gave the source its name."""
-
-    @property
-    def makes_promises(self) -> bool:
-        return self.times.punctuation is not None
-
-    def exchange(
-        self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
-    ) -> DataFrame:
-        times = self.times
-        where = f"source {name!r}"
-
-        def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            held: list[pa.RecordBatch] = []
-            for rows in batches:
-                held.append(rows)
-                if sum(part.num_rows for part in held) >= _PACKED_ROWS:
-                    yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
-                    held = []
-            if held:
-                yield _packed(pa.Table.from_batches(held), times, schema, where, ingest)
-
-        read = times.columns(schema, None if isinstance(ingest, HostIngest) else ingest.columns)
-        rows = self.df.select(*(f"`{name}`" for name in read)).mapInArrow(pack, EXCHANGE_COLUMNS)
-        if self.df.isStreaming:
-            return rows
-
-        def end(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield exchange_rows(ingest.rows(Batch.empty(schema), Header(cti=INFINITY), UNORDERED))
-
-        return rows.union(
-            spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS)
-        )  # a static DataFrame ends
-
-
-def _packed(
-    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
-) -> pa.RecordBatch:
-    for entry in schema:  # columns that no operator reads were not selected
-        if entry.name not in table.schema.names:
-            table = table.append_column(entry, pa.nulls(len(table), entry.type))
-    batch, header = times.chunk(table, schema, where)
-    return exchange_rows(ingest.rows(batch, header, UNORDERED))
 
 
 def load_reader(

@@ -16,6 +16,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
+from thalweg.plan.explain import Explanation
 from thalweg.shards.egress import (
     DEAD_RECORDS,
     converter,
@@ -51,12 +52,18 @@ class Prepared:
     """The settings that the session must have when the query starts."""
     sources: tuple[str, ...] = ()
     """The names of the sources in the plan."""
+    summing: tuple[str, ...] = ()
+    """Where the panes of DataFrames are summed up, a line for each."""
     lags: Mapping[str, int] = field(default_factory=dict)
     """By source that answers on demand: how far its answers lag the clock."""
     stage: StatelessStage | None = None
     """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
     receivers: Mapping[str, Received] = field(default_factory=dict)
     """By source: the receiver that it reads from."""
+
+    def explain(self) -> Explanation:
+        """The fragments, and what was decided about their sources."""
+        return Explanation("\n".join([self.plan.describe(), *self.summing]))
 
     def begin(self, writer: DataStreamWriter) -> StreamingQuery:
         """Start what was made of `output`."""

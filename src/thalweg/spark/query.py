@@ -31,7 +31,9 @@ from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.record import ProgressRecord, recorded_query
 from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
-from thalweg.spark.feeds import Feed, Frame
+from thalweg.spark.feeds import Feed
+from thalweg.spark.frame_feed import Frame
+from thalweg.spark.pane_sums import summing_of, told
 from thalweg.spark.prepared import FIGURES, Prepared
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
@@ -196,6 +198,18 @@ class _Preparation:
             "None",
         )
 
+    def _summing(self) -> tuple[str, ...]:
+        """Where the panes of each DataFrame are summed up, for `explain()`."""
+        lines = []
+        for name in sources_of(self.plan):
+            feed = self.feeds[name]
+            if isinstance(feed, Frame):
+                ingest = Ingest(targets_of(self.plan, bucket_ids(self.buckets), source=name))
+                summing = summing_of(self.spark, feed.df, ingest, feed.times)
+                if summing is not None:
+                    lines.append(f"source {name}: {told(summing)}")
+        return tuple(lines)
+
     def _prepared(self, output: DataFrame, recorded: dict[str, Any], **others: Any) -> Prepared:
         record = ProgressRecord(str(self.checkpoint), self._identity() | recorded)
         return Prepared(
@@ -207,6 +221,7 @@ class _Preparation:
             self.consistency,
             self._settings(),
             tuple(sources_of(self.plan)),
+            self._summing(),
             **others,
         )
 

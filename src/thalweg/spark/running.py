@@ -233,7 +233,7 @@ class RunningQuery:
 
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
-        return self._ready.plan.describe()
+        return self._ready.explain()
 
 
 def _lock_of(checkpoint: Path) -> Path:

@@ -24,7 +24,8 @@ from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.feeds import Feed, Frame
+from thalweg.spark.feeds import Feed
+from thalweg.spark.frame_feed import Frame
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.progress import show_progress

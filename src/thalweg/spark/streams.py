@@ -18,8 +18,9 @@ from thalweg.io.text import NULLS
 from thalweg.model.clocks import clock_type
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
-from thalweg.spark.feeds import Frame, Times
+from thalweg.spark.feeds import Times
 from thalweg.spark.file_feed import Files
+from thalweg.spark.frame_feed import Frame
 from thalweg.spark.receiver_feed import Received
 from thalweg.stream import Stream, source
 
