@@ -14,7 +14,8 @@ Small micro-batches, of `small_batch_rows`, are measured at RANGE/SLIDE 10 with 
 turns by processes that stay warm.
 
 It ends within `minutes`: a measurement gets its share of the time that is left. Other consistencies
-and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer.
+and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer;
+`summed_in` says where its rows became sums, and `foreign_in_python` has all of them go to Python.
 `-o parts=small` and `-o parts=large` measure one half alone.
 """
 
@@ -59,8 +60,11 @@ VARIANTS = {
     "final": ("own", "final"),
     "speculative": ("own", "speculative"),
     "foreign": ("foreign", "final"),
+    "foreign_in_python": ("foreign", "final"),
 }
-"""Ours: the source, and the consistency. A foreign source is a DataFrame of Spark's."""
+"""Ours: the source, and the consistency. A foreign source is a DataFrame of Spark's, whose rows are
+summed up in the JVM, or all handed over to Python."""
+SUMMED_IN = {"foreign": "JVM", "foreign_in_python": "Python"}
 
 
 def run(
@@ -250,6 +254,8 @@ def _compare(
                 "keys": keys,
                 "range_over_slide": ratio,
             }
+            if variant in SUMMED_IN:
+                facts["summed_in"] = SUMMED_IN[variant]
             emit("rows_per_s", speed, "1/s", engine="thalweg", rows_per_batch=size, **facts)
             emit("ratio_to_spark", speed / theirs[name, ratio], "x", **facts)
             emit("ratio_to_duckdb", speed / batch[ratio], "x", **facts)
@@ -284,6 +290,11 @@ def measure_ours(
     is_warm = has_session()
     spark = ts.session(spark__driver__memory="6g")
     source, consistency = VARIANTS[variant]
+    if variant == "foreign_in_python":
+        from thalweg.spark import frame_feed, query
+
+        for module in (frame_feed, query):
+            module.summing_of = lambda *_: "the measurement asks for it"  # type: ignore[attr-defined]
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}
 
     def seconds(size: int, ratio: int, most: int) -> list[float]:
@@ -293,20 +304,21 @@ def measure_ours(
         else:
             events = ts.from_spark(_stream(spark, folder, files), **facts)
         query = _query(events, ratio)
-        return durations(
-            lambda checkpoint: (
-                ts.start(
-                    query,
-                    to="noop",
-                    consistency=consistency,
-                    trigger="available now",
-                    checkpoint=checkpoint,
-                    progress=False,
-                ).query
-            ),
-            batches=most,
-            budget_s=budget_s,
-        )
+
+        def begin(checkpoint: str) -> Any:
+            running = ts.start(
+                query,
+                to="noop",
+                consistency=consistency,
+                trigger="available now",
+                checkpoint=checkpoint,
+                progress=False,
+            )
+            if variant in SUMMED_IN and f"in the {SUMMED_IN[variant]}" not in running.explain():
+                raise RuntimeError(f"{variant}: {running.explain().splitlines()[-1]}")
+            return running.query
+
+        return durations(begin, batches=most, budget_s=budget_s)
 
     if not is_warm:
         seconds(SEARCHED[0], 1, 3)  # the first query of a process is no measure of any engine

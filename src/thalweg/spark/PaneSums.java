@@ -19,6 +19,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedGenerator;
@@ -30,6 +31,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.AbstractIterator;
 import scala.collection.IterableOnce;
@@ -148,24 +150,26 @@ final class Column {
     }
 }
 
-/** The cells of one partition: a table by keys and pane, of limited size. */
+/** The cells of one partition: a table by keys and pane, of limited size. A cell is a run of numbers:
+ *  pane, hash, newest time, number of rows, sums; and its keys, unless they vary in length. */
 final class Cells {
     static final Iterator NOTHING = scala.collection.Iterator$.MODULE$.empty();
+    static final int PANE = 0, HASH = 1, NEWEST = 2, ROWS = 3, SUMS = 4;
     private static final int FEWEST = 1024;
-    private static final int NEWEST = 0, ROWS = 1, SUMS = 2;
 
-    private final Layout layout;
+    final Layout layout;
+    /** The numbers of a cell, and of these the words of its keys; none where keys vary in length. */
+    final int width, keyWords;
     private final UnsafeProjection columnsOf, keysOf;
-    private final DataType[] keyTypes;
     private final Column time, filter;
     private final Column[] of, where;
-    private final int width;
 
-    private int count;
-    private int[] slots, hashes;
-    private UnsafeRow[] keys;
-    private long[] panes, numbers;
-    /** Rows since the table was empty, and how many are still to leave one by one. */
+    int count;
+    UnsafeRow[] keys;
+    long[] numbers;
+    private int size;
+    private int[] slots;
+    /** Rows since the table was empty, and how many are still to leave in small lots. */
     private long taken, passing;
     private long rejected, newestRejected = Long.MIN_VALUE;
 
@@ -181,10 +185,13 @@ final class Cells {
             of[at] = column(children, layout.of[at]);
             where[at] = column(children, layout.where[at]);
         }
-        keyTypes = new DataType[layout.keys];
-        for (int at = 0; at < layout.keys; at++) keyTypes[at] = ((Expression) children.apply(1 + at)).dataType();
+        boolean fixed = true;
+        for (int at = 1; at <= layout.keys; at++) {
+            fixed &= UnsafeRow.isFixedLength(((Expression) children.apply(at)).dataType());
+        }
         keysOf = UnsafeProjection.create((Seq) children.slice(1, 1 + layout.keys));
-        width = SUMS + of.length;
+        keyWords = fixed ? UnsafeRow.calculateBitSetWidthInBytes(layout.keys) / 8 + layout.keys : 0;
+        width = SUMS + of.length + keyWords;
         empty();
     }
 
@@ -213,11 +220,10 @@ final class Cells {
     private void empty() {
         count = 0;
         taken = 0;
-        slots = new int[2 * FEWEST];
-        hashes = new int[FEWEST];
-        keys = new UnsafeRow[FEWEST];
-        panes = new long[FEWEST];
-        numbers = new long[FEWEST * width];
+        size = FEWEST;
+        slots = new int[2 * size];
+        numbers = new long[size * width];
+        keys = keyWords > 0 ? null : new UnsafeRow[size];
     }
 
     /** Add a row; what leaves for it. */
@@ -233,7 +239,7 @@ final class Cells {
         }
         Iterator leaving = isFull() ? flush() : NOTHING;
         taken++;
-        add(cellOf(keysOf.apply(row), Math.floorDiv(at - layout.offset, layout.hop)) * width, at, row);
+        add(cellOf(keysOf.apply(row), Math.floorDiv(at - layout.offset, layout.hop)), at, row);
         return leaving;
     }
 
@@ -246,25 +252,46 @@ final class Cells {
         return true;
     }
 
+    /** Where the numbers of the cell begin; a new one is made where there is none. */
     private int cellOf(UnsafeRow key, long pane) {
         int hash = key.hashCode() + (int) (pane ^ (pane >>> 32)) * 0x9E3779B9;
         int slot = slotOf(hash);
         while (slots[slot] != 0) {
             int cell = slots[slot] - 1;
-            if (hashes[cell] == hash && panes[cell] == pane && keys[cell].equals(key)) return cell;
+            int base = cell * width;
+            if (numbers[base + PANE] == pane && numbers[base + HASH] == hash && hasKey(cell, key)) return base;
             slot = (slot + 1) & (slots.length - 1);
         }
-        if (count == keys.length) {
+        if (count == size) {
             grow();
             return cellOf(key, pane);
         }
-        int cell = count++;
-        slots[slot] = cell + 1;
-        hashes[cell] = hash;
-        panes[cell] = pane;
-        keys[cell] = key.copy();
-        numbers[cell * width + NEWEST] = Long.MIN_VALUE;
-        return cell;
+        slots[slot] = count + 1;
+        return begin(count++, key, pane, hash);
+    }
+
+    private int begin(int cell, UnsafeRow key, long pane, int hash) {
+        int base = cell * width;
+        numbers[base + PANE] = pane;
+        numbers[base + HASH] = hash;
+        numbers[base + NEWEST] = Long.MIN_VALUE;
+        if (keyWords == 0) keys[cell] = key.copy();
+        int words = base + width - keyWords;
+        for (int at = 0; at < keyWords; at++) numbers[words + at] = word(key, at);
+        return base;
+    }
+
+    private boolean hasKey(int cell, UnsafeRow key) {
+        if (keyWords == 0) return keys[cell].equals(key);
+        int words = (cell + 1) * width - keyWords;
+        for (int at = 0; at < keyWords; at++) {
+            if (numbers[words + at] != word(key, at)) return false;
+        }
+        return true;
+    }
+
+    private static long word(UnsafeRow key, int at) {
+        return Platform.getLong(key.getBaseObject(), key.getBaseOffset() + 8L * at);
     }
 
     private int slotOf(int hash) {
@@ -272,14 +299,12 @@ final class Cells {
     }
 
     private void grow() {
-        int size = 2 * keys.length;
-        hashes = Arrays.copyOf(hashes, size);
-        keys = (UnsafeRow[]) Arrays.copyOf(keys, size);
-        panes = Arrays.copyOf(panes, size);
+        size = 2 * size;
         numbers = Arrays.copyOf(numbers, size * width);
+        if (keyWords == 0) keys = (UnsafeRow[]) Arrays.copyOf(keys, size);
         slots = new int[2 * size];
         for (int cell = 0; cell < count; cell++) {
-            int slot = slotOf(hashes[cell]);
+            int slot = slotOf((int) numbers[cell * width + HASH]);
             while (slots[slot] != 0) slot = (slot + 1) & (slots.length - 1);
             slots[slot] = cell + 1;
         }
@@ -304,7 +329,7 @@ final class Cells {
 
     /** All cells, and how many rows were rejected. */
     Iterator flush() {
-        Leaving leaving = new Leaving(layout, keyTypes, keys, panes, numbers, count);
+        Leaving leaving = new Leaving(this);
         empty();
         if (rejected == 0) return leaving;
         Object[] told = nobody();
@@ -323,27 +348,37 @@ final class Cells {
     }
 
     private Object[] nobody() {
-        return new Object[layout.keys + 1 + width];
+        return new Object[layout.keys + 3 + of.length];
     }
 }
 
-/** Cells on their way out, a row each. */
+/** Cells on their way out, a row each; the next one takes the place of the one before. */
 final class Leaving extends AbstractIterator {
     InternalRow first;
     private final Layout layout;
-    private final DataType[] keyTypes;
     private final UnsafeRow[] keys;
-    private final long[] panes, numbers;
-    private final int count;
+    private final long[] numbers;
+    private final int count, width, keyWords;
+    private final UnsafeRow key, told;
+    private final JoinedRow row = new JoinedRow();
     private int next;
 
-    Leaving(Layout layout, DataType[] keyTypes, UnsafeRow[] keys, long[] panes, long[] numbers, int count) {
-        this.layout = layout;
-        this.keyTypes = keyTypes;
-        this.keys = keys;
-        this.panes = panes;
-        this.numbers = numbers;
-        this.count = count;
+    Leaving(Cells cells) {
+        layout = cells.layout;
+        keys = cells.keys;
+        numbers = cells.numbers;
+        count = cells.count;
+        width = cells.width;
+        keyWords = cells.keyWords;
+        key = room(layout.keys);
+        told = room(3 + layout.what.length);
+    }
+
+    private static UnsafeRow room(int columns) {
+        int bytes = UnsafeRow.calculateBitSetWidthInBytes(columns) + 8 * columns;
+        UnsafeRow row = new UnsafeRow(columns);
+        row.pointTo(new byte[bytes], bytes);
+        return row;
     }
 
     public boolean hasNext() {
@@ -358,11 +393,14 @@ final class Leaving extends AbstractIterator {
     }
 
     private InternalRow rowOf(int cell) {
-        int width = layout.what.length + 2;
-        Object[] values = new Object[layout.keys + 1 + width];
-        for (int at = 0; at < layout.keys; at++) values[at] = keys[cell].get(at, keyTypes[at]);
-        values[layout.keys] = Long.valueOf(panes[cell] * layout.hop + layout.offset);
-        for (int at = 0; at < width; at++) values[layout.keys + 1 + at] = Long.valueOf(numbers[cell * width + at]);
-        return new GenericInternalRow(values);
+        int base = cell * width;
+        told.setLong(0, numbers[base + Cells.PANE] * layout.hop + layout.offset);
+        int others = 2 + layout.what.length;
+        for (int at = 0; at < others; at++) told.setLong(1 + at, numbers[base + Cells.NEWEST + at]);
+        int words = base + width - keyWords;
+        for (int at = 0; at < keyWords; at++) {
+            Platform.putLong(key.getBaseObject(), key.getBaseOffset() + 8L * at, numbers[words + at]);
+        }
+        return row.apply(keyWords > 0 ? key : keys[cell], told);
     }
 }

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from thalweg.model.time import MAX_TIME, MIN_TIME
 from thalweg.shards.cells import Cells
 from thalweg.shards.host_ingest import AnyIngest, HostIngest
+from thalweg.spark.feeds import Times
 from thalweg.spark.run_time_classes import java_class
 from thalweg.spark.sql_conditions import sql_condition
 
@@ -112,7 +113,7 @@ class Summing:
 
 
 def summing_of(
-    spark: SparkSession, df: DataFrame, ingest: AnyIngest, times: Any
+    spark: SparkSession, df: DataFrame, ingest: AnyIngest, times: Times
 ) -> Summing | str | None:
     """How the JVM sums up a source, or why it does not; None: there is nothing to sum."""
     cells = None if isinstance(ingest, HostIngest) else ingest.cells
@@ -122,22 +123,29 @@ def summing_of(
         return "they are of computed values, of other than whole numbers, or several queries read the rows"
     if times.end is not None or times.duration != 1 or times.punctuation is not None:
         return "the rows are no points, or have promises among them"
-    schema = df.schema
-    why = _why_other_types(schema, cells, times.start)
+    why = _why_other_types(df.schema, cells, times.start)
     if why is not None:
         return why
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    conditions = {}
-    for condition in cells.conditions:
-        text = sql_condition(condition, arrow)
-        if text is None or any(_is_padded(schema, name) for name in condition.columns()):
-            return f"Spark may see {condition} otherwise"
-        conditions[str(condition)] = text
+    conditions = _in_sql(cells, df.schema)
+    if isinstance(conditions, str):
+        return conditions
     try:
         java_class(spark, "PaneSums")
     except Exception as reason:  # another Spark, or one out of reach: Python does it as well
         return f"the JVM's part is not to be had here ({_first_line(reason)})"
     return Summing(cells, times.start, conditions)
+
+
+def _in_sql(cells: Cells, schema: StructType) -> dict[str, str] | str:
+    """By our text: the conditions in SQL; or what is in the way of one."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    found = {}
+    for condition in cells.conditions:
+        text = sql_condition(condition, arrow)
+        if text is None or any(_is_padded(schema, name) for name in condition.columns()):
+            return f"Spark may see {condition} otherwise"
+        found[str(condition)] = text
+    return found
 
 
 def told(summing: Summing | str) -> str:
@@ -188,4 +196,4 @@ def _over(spark: SparkSession, rows: DataFrame, layout: list[int], schema: Struc
         for method in java_class(spark, "PaneSums").getDeclaredMethods()
         if method.getName() == "over"
     )
-    return DataFrame(over.invoke(None, arguments), spark)
+    return DataFrame(over.invoke(None, arguments), rows.sparkSession)
