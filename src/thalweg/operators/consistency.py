@@ -11,13 +11,16 @@ that has left is revised at once. Rows that started before a promise the gate ha
 already known downstream, so they pass whatever their end: taking them back would break that
 promise. Rows inside a box (see `boxes`) are final: they leave at once.
 
+`AnswerGate` says what may leave and what is promised meanwhile. `Gate` holds rows of any kind.
+
 State: the rows that wait (see `waiting_rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -32,75 +35,38 @@ from thalweg.operators.group_promises import promises_of_rows, scopes_of_rows
 from thalweg.operators.waiting_rows import WaitingRows
 from thalweg.progress.frontier import Consistency
 
-__all__ = ["Consistency", "Gate"]
+__all__ = ["AnswerGate", "Consistency", "Gate"]
 
 
-class Gate:
-    """Holds rows back until they may leave.
+class Waiting(Protocol):
+    """What waits at a gate."""
+
+    def is_empty(self) -> bool: ...
+
+    def first(self) -> int:
+        """The earliest start."""
+        ...
+
+    def rows(self) -> Delta:
+        """Rows of which the groups and the starts are those of what waits."""
+        ...
+
+
+class AnswerGate:
+    """When rows may leave, and what is promised while others wait.
 
     `settled` says when a row can no longer change: `"end"` when the CTI has reached its end
     (windows on a grid, closed sessions), `"past end"` when it has passed it (an end that may still
     be adjusted), `"start"` when it has passed its start (rows that come and go whole).
     """
 
-    def __init__(self, schema: pa.Schema, consistency: Consistency, *, settled: str) -> None:
+    _waiting: Waiting
+
+    def __init__(self, consistency: Consistency, settled: str) -> None:
         self._consistency = consistency
         self._settled = settled
-        self._schema = schema
         self._by_start = settled == "start"
-        self._waiting = WaitingRows(schema, by_start=self._by_start)
-        self._threshold = MIN_TIME
-        """Up to which rows that waited have left."""
         self._passed = NO_PROGRESS
-
-    def release(
-        self, delta: Delta, watermark: int, progress: Progress, promise: Progress | None = None
-    ) -> tuple[Delta, Progress]:
-        """The changes that leave now, and the promise that holds after them: `promise` if that is
-        less than `progress`."""
-        promise = progress if promise is None else promise
-        if self._consistency.mode == "eager":
-            return delta, promise
-        few = self._waiting.few(len(delta))
-        if few is None:
-            leaving = self._pass_many(delta, watermark, progress)
-        else:
-            leaving = self._pass_few(few, delta, watermark, progress)
-        self._passed = self._passed.advance(self._promise(promise))
-        return leaving, self._passed
-
-    def _pass_few(self, few: Delta, delta: Delta, watermark: int, progress: Progress) -> Delta:
-        """What leaves, where few rows wait: they and the new ones are looked at together. A row and
-        what takes it back leave together or not at all, so they cancel out before."""
-        rows = Delta.concat([few, delta], self._schema)
-        if not len(rows):
-            return rows
-        leaves = self._may_leave(rows, watermark, progress)
-        self._threshold = max(self._threshold, self._common_threshold(watermark, progress.cti))
-        if not len(delta) and not leaves.any():
-            return delta
-        if not len(delta) or least(delta.weight) > 0:
-            return self._waiting.divide(rows, np.arange(len(rows)), rows.weight, leaves)
-        which, weight = rows.consolidation()
-        return self._waiting.divide(rows, which, weight, leaves[which])
-
-    def _pass_many(self, delta: Delta, watermark: int, progress: Progress) -> Delta:
-        """What leaves, where rows that wait are found in a row set."""
-        leaving: list[Delta] = []
-        if not self._waiting.is_empty():
-            leaving = [self._released(watermark, progress), *self._promised(watermark, progress)]
-        if len(delta):
-            leaves = self._may_leave(delta, watermark, progress)
-            if leaves.all():
-                leaving.append(delta)
-            else:
-                leaving.append(delta.filter(leaves))
-                waiting = delta.filter(~leaves)
-                # A row may come and go, or change its end, inside one batch: nothing of it waits.
-                if (waiting.weight < 0).any():
-                    waiting = waiting.consolidate()
-                self._waiting.change(waiting)
-        return Delta.concat(leaving, self._schema)
 
     def _common_threshold(self, watermark: int, cti: int) -> int:
         """The latest end that lets a row of any group leave."""
@@ -109,43 +75,41 @@ class Gate:
         past = self._settled == "past end" and cti not in (INFINITY, MIN_TIME)
         return cti - 1 if past else cti
 
-    def _released(self, watermark: int, progress: Progress) -> Delta:
-        """The rows that waited until the common promise or the watermark got here."""
-        threshold = self._common_threshold(watermark, progress.cti)
-        if threshold <= self._threshold:
-            return Delta.empty(self._schema)
-        self._threshold = threshold
-        return self._waiting.release(threshold)
-
-    def _promised(self, watermark: int, progress: Progress) -> list[Delta]:
-        """The rows that a promise for their group, or over their columns, lets leave."""
-        if not (progress.speaks_of_groups or progress.boxes) or self._waiting.is_empty():
-            return []
-        return [
-            self._waiting.release_where(lambda rows: self._may_leave(rows, watermark, progress))
-        ]
-
-    def _may_leave(self, rows: Delta, watermark: int, progress: Progress) -> Bools:
+    def _may_leave(
+        self,
+        start: Times,
+        end: Times,
+        payload: Callable[[], Rows],
+        watermark: int,
+        progress: Progress,
+    ) -> Bools:
+        """Which rows may leave. Their payload is asked for if promises speak of groups or
+        columns."""
         cti: Times | int = progress.cti
         threshold: Times | int = self._common_threshold(watermark, progress.cti)
         if progress.speaks_of_groups:
-            promised = promises_of_rows(progress, rows.payload, progress.scope_columns)
+            promised = promises_of_rows(progress, payload(), progress.scope_columns)
             own = np.where(promised > cti, self._own_threshold(promised), MIN_TIME)
             cti, threshold = promised, np.maximum(own, threshold)
         passed: Times | int = self._passed.cti
         if self._passed.speaks_of_groups:
-            passed = promises_of_rows(self._passed, rows.payload, self._passed.scope_columns)
-        leaves: Bools = (rows.end <= threshold) | (rows.start < passed)
+            passed = promises_of_rows(self._passed, payload(), self._passed.scope_columns)
+        leaves: Bools = (end <= threshold) | (start < passed)
         if self._by_start:
-            leaves |= rows.start < cti
-        if progress.boxes and len(rows):
-            leaves |= inside(progress.boxes, rows.payload)
+            leaves |= start < cti
+        if progress.boxes and len(start):
+            leaves |= inside(progress.boxes, payload())
         return leaves
 
     def _own_threshold(self, cti: Times) -> Times:
         if not (self._consistency.is_final and self._settled == "past end"):
             return cti
         return np.where(cti == INFINITY, cti, cti - 1)
+
+    def _promised(self, promise: Progress) -> Progress:
+        """What is promised behind the rows that have left."""
+        self._passed = self._passed.advance(self._promise(promise))
+        return self._passed
 
     def _promise(self, progress: Progress) -> Progress:
         """No promise beyond the start of a row that is still held."""
@@ -171,6 +135,87 @@ class Gate:
                 {name: held.payload.column(name) for name in progress.scope_columns}, held.start
             ),
         )
+
+
+class Gate(AnswerGate):
+    """Holds rows back until they may leave; a row that waits may be taken back."""
+
+    _waiting: WaitingRows
+
+    def __init__(self, schema: pa.Schema, consistency: Consistency, *, settled: str) -> None:
+        super().__init__(consistency, settled)
+        self._schema = schema
+        self._waiting = WaitingRows(schema, by_start=self._by_start)
+        self._threshold = MIN_TIME
+        """Up to which rows that waited have left."""
+
+    def release(
+        self, delta: Delta, watermark: int, progress: Progress, promise: Progress | None = None
+    ) -> tuple[Delta, Progress]:
+        """The changes that leave now, and the promise that holds after them: `promise` if that is
+        less than `progress`."""
+        promise = progress if promise is None else promise
+        if self._consistency.mode == "eager":
+            return delta, promise
+        few = self._waiting.few(len(delta))
+        if few is None:
+            leaving = self._pass_many(delta, watermark, progress)
+        else:
+            leaving = self._pass_few(few, delta, watermark, progress)
+        return leaving, self._promised(promise)
+
+    def _pass_few(self, few: Delta, delta: Delta, watermark: int, progress: Progress) -> Delta:
+        """What leaves, where few rows wait: they and the new ones are looked at together. A row and
+        what takes it back leave together or not at all, so they cancel out before."""
+        rows = Delta.concat([few, delta], self._schema)
+        if not len(rows):
+            return rows
+        leaves = self._leaves(rows, watermark, progress)
+        self._threshold = max(self._threshold, self._common_threshold(watermark, progress.cti))
+        if not len(delta) and not leaves.any():
+            return delta
+        if not len(delta) or least(delta.weight) > 0:
+            return self._waiting.divide(rows, np.arange(len(rows)), rows.weight, leaves)
+        which, weight = rows.consolidation()
+        return self._waiting.divide(rows, which, weight, leaves[which])
+
+    def _pass_many(self, delta: Delta, watermark: int, progress: Progress) -> Delta:
+        """What leaves, where rows that wait are found in a row set."""
+        leaving: list[Delta] = []
+        if not self._waiting.is_empty():
+            leaving = [
+                self._released(watermark, progress),
+                *self._promised_rows(watermark, progress),
+            ]
+        if len(delta):
+            leaves = self._leaves(delta, watermark, progress)
+            if leaves.all():
+                leaving.append(delta)
+            else:
+                leaving.append(delta.filter(leaves))
+                waiting = delta.filter(~leaves)
+                # A row may come and go, or change its end, inside one batch: nothing of it waits.
+                if (waiting.weight < 0).any():
+                    waiting = waiting.consolidate()
+                self._waiting.change(waiting)
+        return Delta.concat(leaving, self._schema)
+
+    def _released(self, watermark: int, progress: Progress) -> Delta:
+        """The rows that waited until the common promise or the watermark got here."""
+        threshold = self._common_threshold(watermark, progress.cti)
+        if threshold <= self._threshold:
+            return Delta.empty(self._schema)
+        self._threshold = threshold
+        return self._waiting.release(threshold)
+
+    def _promised_rows(self, watermark: int, progress: Progress) -> list[Delta]:
+        """The rows that a promise for their group, or over their columns, lets leave."""
+        if not (progress.speaks_of_groups or progress.boxes) or self._waiting.is_empty():
+            return []
+        return [self._waiting.release_where(lambda rows: self._leaves(rows, watermark, progress))]
+
+    def _leaves(self, rows: Delta, watermark: int, progress: Progress) -> Bools:
+        return self._may_leave(rows.start, rows.end, lambda: rows.payload, watermark, progress)
 
     def pass_on(self, promise: Progress) -> None:
         """A promise was passed on without the gate."""

@@ -20,10 +20,11 @@ from thalweg.model.rows import (
     Rows,
     concat_rows,
     distinct_codes,
+    take_column,
     take_rows,
 )
-from thalweg.model.time import Times
-from thalweg.state.runs import Run
+from thalweg.model.time import Times, greatest
+from thalweg.state.runs import Columns, Run
 
 __all__ = ["Hits"]
 
@@ -39,6 +40,13 @@ class Hits:
     """Which probe found each hit."""
     parts: list[tuple[Run, Codes]]
     """Positions in runs, in the order of the hits."""
+
+    @classmethod
+    def of(cls, rows: Delta, owner: Codes) -> Hits:
+        """Rows that are not held, as if they had been found."""
+        columns = Columns(owner, rows.start, rows.end, rows.weight, (), rows.payload)
+        found = [(Run.unsorted(columns), np.arange(len(rows)))] if len(rows) else []
+        return cls(rows.schema, owner, found).units()
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -82,9 +90,17 @@ class Hits:
             return run.rows.payload_at(at[which])
         return take_rows(self.payload(), which)
 
-    def column(self, name: str) -> pa.Array:
-        """One column of the rows."""
-        parts = [run.rows.column_at(name, at) for run, at in self.parts]
+    def column(self, name: str, which: Codes | None = None) -> pa.Array:
+        """One column of the rows, or of those at some positions among them."""
+        if which is not None:
+            if len(self.parts) != 1:
+                return take_column(self.column(name), which)
+            run, at = self.parts[0]
+            return run.rows.column_at(name, at[which])
+        parts = [
+            run.rows.payload.column(name) if _is_whole(run, at) else run.rows.column_at(name, at)
+            for run, at in self.parts
+        ]
         if not parts:
             return pa.array([], self.schema.field(name).type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -105,6 +121,25 @@ class Hits:
             if kept.any():
                 parts.append((run, at[kept]))
         return Hits(self.schema, self.owner[mask], parts)
+
+    def units(self) -> Hits:
+        """Each row as often as its weight says."""
+        weight = self.weight
+        if not len(weight) or greatest(weight) == 1:
+            return self
+        counts = zip(self.parts, self._cut(weight), strict=True)
+        parts = [(run, at.repeat(count)) for (run, at), count in counts]
+        return Hits(self.schema, self.owner.repeat(weight), parts)
+
+    def plus(self, more: Hits) -> Hits:
+        """These hits and more behind them."""
+        if not len(more):
+            return self
+        parts = [*self.parts, *more.parts]
+        if len(parts) == 2 and parts[0][0] is parts[1][0]:
+            (run, left), (_, right) = parts
+            parts = [(run, np.concatenate([left, right]))]
+        return Hits(self.schema, np.concatenate([self.owner, more.owner]), parts)
 
     def by_probe(self) -> Hits:
         """The same hits, those in one run in the order of the probes that found them."""

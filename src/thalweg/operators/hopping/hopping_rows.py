@@ -34,7 +34,7 @@ from thalweg.operators.hopping.accumulators import Accumulators
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_ranges import parts_of_windows
 from thalweg.operators.modules.window_rows import WindowRows
-from thalweg.operators.snapshot.top_k import Ranking
+from thalweg.operators.snapshot.top_k import ORDER, Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.windows import HoppingWindow
 
@@ -272,5 +272,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
 
     def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
-        payload, best = self._ranking.best(rows.payload, member, cell)
-        return self._stamped(payload, window[best])
+        best, rank = self._ranking.best(rows.payload.column(ORDER), member, cell)
+        which = member[best]
+        columns = [take_column(column, which) for column in rows.payload.columns[:-1]]
+        return self._stamped(self._ranking.answer(columns, rank), window[best])

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, take_rows
-from thalweg.operators.consistency import Consistency, Gate
+from thalweg.model.rows import Codes, Rows
+from thalweg.operators.consistency import Consistency
 from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots
 from thalweg.plan.nodes import Distinct
+from thalweg.state import Hits
 
 __all__ = ["DistinctKernel"]
 
@@ -27,12 +28,13 @@ class DistinctKernel(SnapshotKernel):
     """
 
     def __init__(self, node: Distinct) -> None:
-        gate = Gate(node.schema, Consistency("eager"), settled="past end")
-        super().__init__(node.schema, node.schema, tuple(node.schema.names), gate)
+        names = tuple(node.schema.names)
+        super().__init__(node.schema, node.schema, names, Consistency("eager"))
 
     def project(self, batch: Batch) -> Delta:
         return Delta.of_batch(batch)
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        taken = take_rows(rows.payload, snapshots.representatives(alive))
-        return pa.RecordBatch.from_arrays(taken.columns, schema=self.schema), alive
+    def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+        which = snapshots.representatives(alive)
+        columns = [rows.column(name, which) for name in self._keys]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema), alive

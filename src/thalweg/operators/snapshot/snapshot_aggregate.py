@@ -7,7 +7,6 @@ rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
@@ -16,8 +15,9 @@ from thalweg.model.rows import Codes, Rows, take_column
 from thalweg.model.time import greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots, make_gate
+from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots
 from thalweg.plan.nodes import WindowAggregate
+from thalweg.state import Hits
 
 __all__ = ["SnapshotAggregateKernel"]
 
@@ -33,9 +33,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._adds_up = [call.adds_up(self._arguments.seen) for call in self._arguments.calls]
-        super().__init__(
-            node.schema, self._arguments.schema, node.keys, make_gate(node.schema, consistency)
-        )
+        super().__init__(node.schema, self._arguments.schema, node.keys, consistency)
 
     def project(self, batch: Batch) -> Delta:
         delta = Delta.of_batch(batch)
@@ -46,34 +44,31 @@ class SnapshotAggregateKernel(SnapshotKernel):
             delta.weight,
         )
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+    def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         which = snapshots.representatives(alive)
-        columns = [take_column(rows.payload.column(name), which) for name in self._keys]
+        columns = [rows.column(name, which) for name in self._keys]
+        start = rows.start
         counts = snapshots.alive[alive]
         members: tuple[Codes, Codes] | None = None
         first = len(self._keys)
         for index, call in enumerate(self._arguments.calls):
             kind = self.schema.field(first + index).type
-            values = self._arguments.values(index, rows.payload.column, rows.start)
+            values = self._arguments.values(index, rows.column, start)
             if self._adds_up[index]:
                 parts = call.aggregate.numbers_of_rows(values)
                 sums = [_sums(part, snapshots, alive, counts) for part in parts]
                 columns.append(call.aggregate.result_of_numbers(sums, kind))
                 continue
-            members = members or snapshots.members()
+            members = members or snapshots.members(alive)
             found = call.aggregate.of_members(values, *members, len(snapshots.start), kind)
             columns.append(take_column(found, alive))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), alive
 
 
-def _sums(values: Codes, snapshots: Snapshots, alive: Codes, counts: Codes) -> Codes:
-    """Of each window `alive` the sum over the `counts` rows alive in it: what starts minus what has
-    ended (wrap-around cancels out)."""
+def _sums(values: Codes, snapshots: Snapshots, windows: Codes, counts: Codes) -> Codes:
+    """Of some windows the sum over the `counts` rows alive in each."""
     first, last = values[0], values[-1]
     if first == last and least(values) == first and greatest(values) == first:
         # Often: counts of values that are never null, upper halves of small numbers.
         return counts if first == 1 else counts * int(first)
-    change = np.zeros(len(snapshots.start) + 1, np.int64)
-    np.add.at(change, snapshots.first, values)
-    np.subtract.at(change, snapshots.first + snapshots.length, values)
-    return change.cumsum()[alive]
+    return snapshots.sums(values, windows)

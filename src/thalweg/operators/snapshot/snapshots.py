@@ -12,8 +12,9 @@ the window across it starts at that boundary. A promise for groups that the keys
 of these groups alike. In a snapshot a row has a mark: its start or, if later, the boundary of its
 group.
 
-A batch re-evaluates only the groups it touches, and of those only the time from the earliest change
-on.
+A batch evaluates only the groups that it touches or of which a window may leave, and of those only
+the time from the earliest change or such a window on: the windows that may leave now, and those that
+have left and are taken back.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import rename_boxes
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -39,17 +40,18 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
-from thalweg.operators.consistency import Consistency, Gate
+from thalweg.operators.consistency import Consistency
 from thalweg.operators.group_promises import newly_promised_groups, promises_of_rows
 from thalweg.operators.groups import ranges
+from thalweg.operators.snapshot.window_gate import WindowGate
 from thalweg.operators.window.assigner import grown, moved_to
-from thalweg.state import Arrangement, KeyIndex
+from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.state.runs import Columns
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Snapshots:
     """The windows of some rows: window i of a group is [start[i], end[i]). The last one of each
     group, in which nothing is alive, has no end that means something."""
@@ -59,19 +61,35 @@ class Snapshots:
     group: Codes
     alive: Codes
     """How many rows are alive in each window."""
-    first: Codes
-    length: Codes
-    """Row j is alive in the windows first[j] .. first[j] + length[j] - 1."""
+    rows: Codes
+    """The group of each row."""
+    order: Codes
+    """The order of the starts of all rows, then their ends, by group and time."""
+    last: Codes
+    """Where in this order the last one stands that begins each window."""
 
-    def members(self) -> tuple[Codes, Codes]:
-        """Every pair (row, window) of a row and a window it is alive in."""
-        return ranges(self.first, self.length)
+    def members(self, windows: Codes) -> tuple[Codes, Codes]:
+        """Every pair (row, window) of a row and one of some windows it is alive in."""
+        size = len(self.rows)
+        begins = np.empty(2 * size, np.int64)
+        begins[self.order] = self.last.searchsorted(np.arange(2 * size))
+        row, window = ranges(begins[:size], begins[size:] - begins[:size])
+        wanted = np.zeros(len(self.start), np.bool_)
+        wanted[windows] = True
+        kept = wanted[window].nonzero()[0]
+        return row[kept], window[kept]
 
     def representatives(self, windows: Codes) -> Codes:
         """For each of some windows one row of its group."""
         row = np.empty(int(self.group[-1]) + 1, np.int64)
-        row[self.group[self.first]] = np.arange(len(self.first))
+        row[self.rows] = np.arange(len(self.rows))
         return row[self.group[windows]]
+
+    def sums(self, values: Codes, windows: Codes) -> Codes:
+        """For each of some windows the sum over the rows that are alive in it: what has started
+        minus what has ended (wrap-around cancels out)."""
+        running = np.concatenate([values, -values])[self.order].cumsum()
+        return running[self.last[windows]]
 
 
 def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
@@ -80,33 +98,58 @@ def snapshots_of(group: Codes, since: Times, end: Times) -> Snapshots:
     times, groups = np.concatenate([since, end]), np.concatenate([group, group])
     order = sort_pairs(groups, times)
     times, groups = times[order], groups[order]
-    new = np.ones(2 * size, np.bool_)
-    new[1:] = (times[1:] != times[:-1]) | (groups[1:] != groups[:-1])
-    index = np.empty(2 * size, np.int64)
-    index[order] = new.cumsum() - 1
-    first, last = index[:size], index[size:]
-    begins = new.nonzero()[0]
-    starts = times[begins]
+    closes = np.ones(2 * size, np.bool_)
+    closes[:-1] = (times[1:] != times[:-1]) | (groups[1:] != groups[:-1])
+    last = closes.nonzero()[0]
+    starts = times[last]
     ends = np.full(len(starts), INFINITY)
     ends[:-1] = starts[1:]
-    change = np.bincount(first, minlength=len(starts)) - np.bincount(last, minlength=len(starts))
-    return Snapshots(starts, ends, groups[begins], change.cumsum(), first, last - first)
+    alive = np.where(order < size, 1, -1).cumsum()[last]
+    return Snapshots(starts, ends, groups[last], alive, group, order, last)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Of some groups the time that is evaluated."""
+
+    group: Codes
+    since: Times
+    """Windows that end after this may change or leave."""
+    front: Times
+    """Where the first window starts that waited; INFINITY: none."""
+    until: Times
+    """Rows that start at or after this are not looked at."""
+    boundary: Times
+    """Where the first window starts that is evaluated, if rows are alive across `since`."""
+
+    def stretch(self) -> tuple[Codes, Times, Times]:
+        """The groups; after when and before when their rows are looked at."""
+        return self.group, np.minimum(self.since, self.front), self.until
+
+    def filter(self, mask: Bools) -> _Part:
+        columns = (self.group, self.since, self.front, self.until, self.boundary)
+        return self if mask.all() else _Part(*(column[mask] for column in columns))
 
 
 class SnapshotKernel(Operator):
     """The shared part. A subclass says which rows to keep and what a window's rows give."""
 
     def __init__(
-        self, schema: pa.Schema, held: pa.Schema, keys: tuple[str, ...], gate: Gate
+        self,
+        schema: pa.Schema,
+        held: pa.Schema,
+        keys: tuple[str, ...],
+        consistency: Consistency,
     ) -> None:
         self.schema = schema
         self._nothing = Delta.empty(schema)
         self._keys = keys
-        self._gate = gate
+        self._gate = WindowGate(consistency, self._keys_of)
         self._fields = [held.field(name) for name in keys]
         self._index = KeyIndex(self._fields)
         what = type(self).__name__.removesuffix("Kernel")
         self._held = Arrangement(held, self._groups, marks=1, what=what)
+        self._no_rows, self._no_hits = Delta.empty(held), Hits(held, _NONE, [])
         self._boundary = self._marked = _NONE
         """By group: the last end of rows that were dropped, and what is marked of that."""
         self._progress = NO_PROGRESS
@@ -117,24 +160,32 @@ class SnapshotKernel(Operator):
         """The changes a batch makes to the rows that are kept."""
 
     @abstractmethod
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        """What the windows (positions `alive`) give, and the window of each answer; `rows` have
-        weight one."""
+    def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+        """What some windows (positions `alive`) give, and the window of each answer; each of `rows`
+        counts once."""
 
     def process(self, port: int, batch: Batch) -> Batch:
-        changes = self._nothing
-        if len(batch):
-            self._watermark = max(self._watermark, greatest(batch.start))
-            changes = self._apply(self.project(batch))
-        before, progress = self._progress, self._progress.advance(self._scoped(batch.progress))
-        self._watermark = max(self._watermark, progress.cti)
-        self._progress = progress
+        before = self._progress
+        self._progress = before.advance(self._scoped(batch.progress))
+        latest = greatest(batch.start) if len(batch) else MIN_TIME
+        self._watermark = max(self._watermark, latest, self._progress.cti)
+        self._gate.advance(self._watermark, self._progress)
+        leaving = self._apply(self.project(batch) if len(batch) else self._no_rows, before)
         self._forget(before)
-        leaving, promise = self._gate.release(changes, self._watermark, progress)
-        return leaving.to_batch(promise)
+        return leaving.to_batch(self._gate.promise())
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return (self._gate.needs(time),)
+        """The promise after which no window that starts before a time waits."""
+        first = self._gate.first
+        group = (first.start < time).nonzero()[0]
+        if time <= MIN_TIME or not len(group):
+            return (time,)
+        front = first.start[group]
+        rows = self._held.find(group, front, np.full(len(group), INFINITY)).units()
+        snapshots = snapshots_of(rows.owner, np.maximum(rows.start, front[rows.owner]), rows.end)
+        waits = (snapshots.alive > 0) & (snapshots.start < time)
+        latest = int(snapshots.end[waits].max(initial=MIN_TIME))
+        return (INFINITY if latest == INFINITY else max(time, self._gate.needed_for(latest)),)
 
     def _scoped(self, progress: Progress) -> Progress:
         """What a promise says about groups: its scopes and boxes, where they are made of the
@@ -146,56 +197,134 @@ class SnapshotKernel(Operator):
             return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
         return Progress(progress.cti, boxes=boxes)
 
+    def _keys_of(self, group: Codes) -> Rows:
+        """The keys that name some groups."""
+        return pa.RecordBatch.from_arrays(self._index.columns(group), names=list(self._keys))
+
     def _groups(self, rows: Rows) -> Codes:
         return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
 
-    def _apply(self, delta: Delta) -> Delta:
-        number = self._groups(delta.payload)
-        touched, group = distinct_codes(number)
-        size = len(touched)
-        self._boundary = grown(self._boundary, touched, MIN_TIME)
+    def _apply(self, delta: Delta, before: Progress) -> Delta:
+        """Change the rows; the windows that leave, and those that are taken back."""
+        number, due, first = self._groups(delta.payload), self._gate.due(), self._gate.first
+        touched, group = distinct_codes(np.concatenate([number, due]))
+        if not len(touched):
+            return self._nothing
+        if len(self._boundary) <= touched[-1]:
+            self._boundary = grown(self._boundary, touched, MIN_TIME)
+        first.make_room(touched)
+        # A window that ends where the first change is may end elsewhere now.
+        changed = self._changed_from(delta, before) - 1
+        since = np.full(len(touched), INFINITY)
+        np.minimum.at(since, group, np.concatenate([changed, first.start[due]]))
         base = self._boundary[touched]
-        earliest = np.full(size, INFINITY)
-        np.minimum.at(earliest, group, self._changed_from(delta))
-        found = self._held.find(touched, earliest - 1, np.full(size, INFINITY))
-        held, owner = found.delta(), found.owner
-        # Of each group the last endpoint before the change: all rows here end after it.
-        boundary = np.maximum(base, self._held.last_end_before(touched, earliest))
-        settled = (held.start < earliest[owner]).nonzero()[0]
-        np.maximum.at(boundary, owner[settled], held.start[settled])
+        until = np.full(len(touched), INFINITY)
+        part = _Part(touched, since, first.start[touched], until, base)
+        if self._gate.lags:
+            part = self._part_near(part)
+        held, sent = self._sent(part)
+        group = group[: len(delta)]
         self._held.apply(delta, number, (np.maximum(delta.start, base[group]),))
-        if least(delta.weight) > 0:
-            after, groups = [held, delta], [owner + size, group + size]
+        if (
+            held is not None
+            and len(delta) > _FEW
+            and least(delta.weight) > 0
+            and not self._gate.lags
+        ):
+            rows = held.plus(Hits.of(delta, group))
         else:
-            rows = Delta.concat([held, delta], self._held.schema)
-            kept, weight = rows.consolidation()
-            after = [rows.reweighted(kept, weight)]
-            groups = [np.concatenate([owner, group])[kept] + size]
-        both = Delta.concat([held, *after], self._held.schema)
-        return self._difference(both, np.concatenate([owner, *groups]), boundary)
+            rows = self._held.find(*part.stretch()).units()
+        return self._evaluate(part, rows, sent)
 
-    def _changed_from(self, delta: Delta) -> Times:
+    def _changed_from(self, delta: Delta, progress: Progress) -> Times:
         """The earliest time that each row may change: one that started before the CTI can only have
         got another end, any other may be new or gone as a whole."""
-        progress = self._progress
+        if not len(delta):
+            return delta.start
         if not progress.speaks_of_groups and least(delta.start) >= progress.cti:
             return delta.start
         promised = promises_of_rows(progress, delta.payload, progress.scope_columns)
         return np.where(delta.start >= promised, delta.start, delta.end)
 
-    def _difference(self, rows: Delta, group: Codes, boundary: Times) -> Delta:
-        """What leaves and what comes. Both sides are evaluated at once, the groups of the rows after
-        the change numbered behind those before it."""
-        if not len(rows):
+    def _part_near(self, part: _Part) -> _Part:
+        """Where rows may start long after the threshold: without groups of which only windows change
+        that wait, and of the others no more of the time after it than there is before it."""
+        threshold = self._gate.threshold
+        waits = part.front <= part.since
+        quiet = waits & (part.since >= threshold)
+        self._gate.first.hasten(part.group[quiet], part.since[quiet] + 1)
+        ahead = np.clip(threshold - part.front, 1, min(MAX_TIME - threshold, MAX_TIME))
+        part.until = np.where(waits, threshold + ahead, INFINITY)
+        return part.filter(~quiet)
+
+    def _sent(self, part: _Part) -> tuple[Hits | None, Hits]:
+        """The rows, if some of their windows have left and may change, and those of such windows:
+        they start before the first window that waits."""
+        early = part.front > part.since
+        if not np.count_nonzero(early):
+            part.boundary = part.front
+            return None, self._no_hits
+        held = self._held.find(*part.stretch())
+        held = Hits.of(held.delta(), held.owner) if len(held) > _FEW else held.units()
+        sent = held.filter(early[held.owner] & (held.start < part.front[held.owner]))
+        boundary = np.where(early, part.boundary, part.front)
+        if len(sent):
+            # Of each group the last endpoint before the change: all rows here end after it.
+            ends = self._held.last_end_before(part.group, part.since + 1)
+            np.maximum(boundary, ends, out=boundary, where=early)
+            start = sent.start
+            across = (start <= part.since[sent.owner]).nonzero()[0]
+            np.maximum.at(boundary, sent.owner[across], start[across])
+        part.boundary = boundary
+        return held, sent
+
+    def _evaluate(self, part: _Part, rows: Hits, sent: Hits) -> Delta:
+        """The windows that leave. Both sides are evaluated at once: groups of the rows `sent`, of
+        windows to take back, are numbered behind the others."""
+        count, both = len(part.group), rows.plus(sent)
+        if not len(both):
+            self._note_waiting(part, _NONE, _NONE, _NONE)
             return self._nothing
-        if greatest(rows.weight) > 1:
-            unit = np.repeat(np.arange(len(rows)), rows.weight)
-            rows, group = rows.take(unit), group[unit]
-        since = np.maximum(rows.start, np.concatenate([boundary, boundary])[group])
-        snapshots = snapshots_of(group, since, rows.end)
-        payload, window = self.answer(rows, snapshots, (snapshots.alive > 0).nonzero()[0])
-        weight = np.where(snapshots.group[window] < len(boundary), -1, 1)
+        code, end, boundary = both.owner, both.end, part.boundary
+        if len(sent):
+            code[len(rows) :] += count
+            end[len(rows) :] = np.minimum(end[len(rows) :], part.front[sent.owner])
+            boundary = np.tile(boundary, 2)
+        snapshots = snapshots_of(code, np.maximum(both.start, boundary[code]), end)
+        leaving = self._divide(part, snapshots)
+        if not len(leaving):
+            return self._nothing
+        payload, window = self.answer(both, snapshots, leaving)
+        weight = np.where(snapshots.group[window] < count, 1, -1)
         return Delta(payload, snapshots.start[window], snapshots.end[window], weight)
+
+    def _divide(self, part: _Part, snapshots: Snapshots) -> Codes:
+        """The windows that leave; of the others the first of each group is noted."""
+        alive = snapshots.alive.nonzero()[0]
+        if self._gate.is_open:
+            return alive
+        code, start, end = snapshots.group[alive], snapshots.start[alive], snapshots.end[alive]
+        count = len(part.group)
+        leaves = self._gate.leaves(lambda: part.group[code % count], start, end)
+        if greatest(code) >= count:
+            leaves |= code >= count
+        waits = (~leaves).nonzero()[0]
+        self._note_waiting(part, code[waits], start[waits], end[waits])
+        return alive[leaves]
+
+    def _note_waiting(self, part: _Part, code: Codes, start: Times, end: Times) -> None:
+        """Of the windows that wait, which are in the order of groups and time, the first ones."""
+        front, until = np.full((2, len(part.group)), INFINITY)
+        front[code[::-1]], until[code[::-1]] = start[::-1], end[::-1]
+        if self._gate.lags:
+            until = np.minimum(until, part.until)
+            missing = ((front == INFINITY) & (until < INFINITY)).nonzero()[0]
+            if len(missing):  # what comes next starts later than was looked
+                group, since = part.group[missing], until[missing] - 1
+                later = self._held.find(group, since, np.full(len(missing), INFINITY))
+                np.minimum.at(front, missing[later.owner], later.start)
+                until[missing] = np.minimum(front[missing], INFINITY - 1) + 1
+        self._gate.first.set(part.group, front, until)
 
     def _forget(self, before: Progress) -> None:
         """Drop what no later change can touch; the last boundary stays with the rows across it."""
@@ -222,12 +351,14 @@ class SnapshotKernel(Operator):
         if self._index.is_untidy:
             moved = self._index.keep(self._held.groups())
             self._held.renumber(moved)
+            self._gate.first.renumber(moved)
             self._boundary, self._marked = (
                 moved_to(times, moved, MIN_TIME) for times in (self._boundary, self._marked)
             )
 
     def _clear_groups(self) -> None:
         self._index.clear()
+        self._gate.first.clear()
         self._boundary = self._marked = _NONE
 
     def _mark_boundaries(self) -> None:
@@ -261,15 +392,27 @@ class SnapshotKernel(Operator):
         self._marked = self._boundary.copy()
         self._progress = progress_of_slice(slices["progress"])[0]
         self._watermark = int(slices["marks"].column(0)[0].as_py())
-        self._gate.restore(dict(slices))
+        self._gate.restore(slices)
+        self._gate.advance(self._watermark, self._progress)
+        self._find_waiting(rows)
+
+    def _find_waiting(self, rows: Hits) -> None:
+        """The first window of each group that waits, which is not saved: it follows from the
+        rows."""
+        if not len(rows):
+            return
+        every, group = np.arange(len(self._index)), rows.group
+        self._gate.first.make_room(every)
+        none = np.full(len(every), INFINITY)
+        start = np.maximum(rows.start, self._boundary[group])
+        part = _Part(every, none, none, none, self._boundary)
+        self._divide(part, snapshots_of(group, start, rows.end))
 
     def state_size(self) -> StateSize:
-        return self._held.size() + self._gate.state_size()
+        return self._held.size()
 
 
-def make_gate(schema: pa.Schema, consistency: Consistency) -> Gate:
-    """Snapshots end where the next change is, so their ends may move until they are passed."""
-    return Gate(schema, consistency, settled="past end")
-
-
+_FEW = 4_096
+"""Rows of so few are found again after they were added, which costs less than to put them
+together."""
 _NONE = np.empty(0, np.int64)

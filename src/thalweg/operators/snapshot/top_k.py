@@ -14,14 +14,15 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks, whole_keys
-from thalweg.model.rows import Bools, Codes, Rows, take_column, whole_column
+from thalweg.model.rows import Bools, Codes, Rows, whole_column
 from thalweg.model.sorting import sort_pairs
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
-from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots, make_gate
+from thalweg.operators.snapshot.snapshots import SnapshotKernel, Snapshots
 from thalweg.plan.nodes import TopK
+from thalweg.state import Hits
 
-__all__ = ["Ranking", "TopKKernel"]
+__all__ = ["ORDER", "Ranking", "TopKKernel"]
 
 ORDER = internal("order")
 
@@ -34,6 +35,7 @@ class Ranking:
         self._node, self._used = node, node.by.columns()
         seen = pa.schema([*node.input.schema, pa.field("_start", pa.int64())])
         self.schema = pa.schema([*node.input.schema, pa.field(ORDER, node.by.type_in(seen))])
+        self.shown = node.input.schema.names
 
     def project(self, batch: Batch) -> Delta:
         """The changes of a batch to rows with `_order`."""
@@ -42,16 +44,18 @@ class Ranking:
         payload = pa.RecordBatch.from_arrays([*delta.payload.columns, values], schema=self.schema)
         return Delta(payload, delta.start, delta.end, delta.weight)
 
-    def best(self, rows: Rows, member: Codes, cell: Codes) -> tuple[Rows, Codes]:
-        """The answer of each cell, where row `member[i]` belongs to `cell[i]`: rows of rank at most
-        k, and which members they are."""
-        *columns, order = rows.columns
+    def best(self, order: pa.Array, member: Codes, cell: Codes) -> tuple[Codes, Codes]:
+        """Which members have a rank of at most k, and their ranks. Row `member[i]` belongs to
+        `cell[i]`, and is ranked by `order[member[i]]`."""
         rank = _rank_members(order, member, cell, descending=self._node.descending)
         best = (rank <= self._node.k).nonzero()[0]
-        taken = [take_column(column, member[best]) for column in columns]
+        return best, rank[best]
+
+    def answer(self, columns: list[pa.Array], rank: Codes) -> Rows:
+        """Rows as they are shown, with their ranks if asked for."""
         if self._node.rank is not None:
-            taken.append(whole_column(rank[best]))
-        return pa.RecordBatch.from_arrays(taken, schema=self._node.schema), best
+            columns = [*columns, whole_column(rank)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._node.schema)
 
 
 def _rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bool) -> Codes:
@@ -92,13 +96,14 @@ class TopKKernel(SnapshotKernel):
 
     def __init__(self, node: TopK, consistency: Consistency) -> None:
         self._ranking = Ranking(node)
-        gate = make_gate(node.schema, consistency)
-        super().__init__(node.schema, self._ranking.schema, node.keys, gate)
+        super().__init__(node.schema, self._ranking.schema, node.keys, consistency)
 
     def project(self, batch: Batch) -> Delta:
         return self._ranking.project(batch)
 
-    def answer(self, rows: Delta, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        member, window = snapshots.members()
-        payload, best = self._ranking.best(rows.payload, member, window)
-        return payload, window[best]
+    def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
+        member, window = snapshots.members(alive)
+        best, rank = self._ranking.best(rows.column(ORDER), member, window)
+        which = member[best]
+        columns = [rows.column(name, which) for name in self._ranking.shown]
+        return self._ranking.answer(columns, rank), window[best]
