@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
@@ -196,6 +197,18 @@ def test_time_limits_hold_in_other_threads() -> None:
     thread.start()
     thread.join(30)
     assert [letter["reason"] for letter in found[0]] == ["it took longer than 0.05 s"]
+
+
+def test_time_limits_hold_where_a_program_sets_its_own_handler() -> None:
+    engine = tw.Engine(query("bad.runs_for_ever", "skip"))
+    engine.push("s", INPUT)
+    before = signal.signal(signal.SIGURG, lambda *_: None)
+    try:
+        engine.finish()
+    finally:
+        signal.signal(signal.SIGURG, before)
+    (letter,) = engine.dead_letters().to_pylist()
+    assert letter["reason"] == "it took longer than 0.05 s"
 
 
 DICE = Random(7)

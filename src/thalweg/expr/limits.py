@@ -5,6 +5,10 @@ stays for longer than the limit, the watcher interrupts the caller's thread by a
 `except Exception` does not catch. In the main thread it does so by a signal, which also ends a wait
 inside the operating system; in other threads it takes effect between two Python instructions. Code
 that does not return from C cannot be interrupted.
+
+Setting a handler costs as much as a small window. It is set once, before the first call in the main
+thread, and calls the one that was there for signals of others. Where a program sets its own later,
+calls of the main thread are interrupted like those of other threads.
 """
 
 from __future__ import annotations
@@ -50,7 +54,6 @@ class Watch:
         self.active = False
         self._received = False
         self._thread = threading.get_ident()
-        self._before: Any = None
 
     def __enter__(self) -> Self:
         if self.limit is not None:
@@ -58,7 +61,7 @@ class Watch:
             self.fired, self._received = None, False
             self._thread = threading.get_ident()
             self.since = time.monotonic()
-            self._before = self._listen()
+            _SIGNALS.listen(self._thread)
             self.active = True
             _WATCHER.add(self)
         return self
@@ -78,28 +81,55 @@ class Watch:
                 time.sleep(0)
         except TimeUp:
             self._received = True
-        if self._before is not None:
-            signal.signal(_SIGNAL, self._before)  # type: ignore[arg-type]
 
-    def _listen(self) -> Any:
-        if _SIGNAL is None or threading.current_thread() is not threading.main_thread():
-            return None
-        return signal.signal(_SIGNAL, self._interrupt)
-
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if self.fired is not None and not self._received:
-            self._received = True
-            raise TimeUp
+    def receive(self) -> bool:
+        """An interruption has arrived: whether it was still under way."""
+        due = self.fired is not None and not self._received
+        self._received |= due
+        return due
 
     def fire(self) -> None:
         """Interrupt the thread that is being watched."""
         self.fired = self.at
-        if self._before is not None and _SIGNAL is not None:
-            signal.pthread_kill(self._thread, _SIGNAL)
-        else:
+        if not _SIGNALS.send(self, self._thread):
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(self._thread), ctypes.py_object(TimeUp)
             )
+
+
+class _Signals:
+    """The signal that interrupts calls of the main thread."""
+
+    def __init__(self) -> None:
+        self._other: Any = None
+        """The handler that was there before."""
+        self._is_set = False
+        self._sent: list[Watch] = []
+        """The watches whose signal has not arrived yet."""
+
+    def listen(self, thread: int) -> None:
+        """Set the handler, if a thread is the main one and it is not set yet."""
+        if not self._is_set and _SIGNAL is not None and thread == threading.main_thread().ident:
+            self._other = signal.signal(_SIGNAL, self._interrupt)
+            self._is_set = True
+
+    def send(self, watch: Watch, thread: int) -> bool:
+        """Interrupt the thread of a watch, if a signal does that."""
+        if _SIGNAL is None or thread != threading.main_thread().ident:
+            return False
+        if signal.getsignal(_SIGNAL) != self._interrupt:
+            return False
+        self._sent.append(watch)
+        signal.pthread_kill(thread, _SIGNAL)
+        return True
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        sent, self._sent = self._sent, []
+        arrived = [watch.receive() for watch in sent]
+        if any(arrived):
+            raise TimeUp
+        if callable(self._other):
+            self._other(number, frame)
 
 
 class _Watcher:
@@ -162,3 +192,4 @@ def _pause(watch: Watch) -> float:
 
 
 _WATCHER = _Watcher()
+_SIGNALS = _Signals()
