@@ -9,7 +9,8 @@ a later row count earlier. Every insert counts, also of a row that the same batc
 do not depend on where a batch is cut. The result depends on the order of arrival: the one operator for which that is the meaning.
 
 State: rows that may still be adjusted, with their numbers, in a row set (none for an insert-only
-input); per partition its last number, as marks of a row without an end. Progress passes.
+input); per partition its last number and largest start, in columns. They are saved as marks of a
+row without an end, so that a snapshot writes only those that have changed. Progress passes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.boxes import Boxes, box
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes, encode_together, whole_column
+from thalweg.model.rows import Codes, Rows, encode_together, whole_column
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import (
     Operator,
@@ -61,19 +62,14 @@ class NumberRowsKernel(Operator):
         self._last_schema = pa.schema(fields or [pa.field("_row", pa.bool_())])
         self._last = Arrangement(self._last_schema, self._partition, marks=2, what="number_rows")
         self._progress = NO_PROGRESS
-        self._newest_number: int | None = None
-        """The number of the row that came last; None: it has to be looked up."""
+        self._forget()
 
     def _partition(self, rows: Rows) -> Codes:
         return self._partitions.numbers([rows.column(name) for name in self._names], rows.num_rows)
 
     def process(self, port: int, batch: Batch) -> Batch:
         self._progress = self._progress.advance(batch.progress)
-        answer = Batch.empty(self.schema)
-        if len(batch):
-            row, at = self._numbers(batch)
-            columns = [*batch.payload.columns, whole_column(row), whole_column(at)]
-            answer = batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        answer = self._numbered(batch) if len(batch) else Batch.empty(self.schema)
         if not self._progress.ended:
             self._live.purge(self._progress.cti - 1)
         settled = self._settled_numbers()
@@ -84,18 +80,17 @@ class NumberRowsKernel(Operator):
     def _settled_numbers(self) -> Boxes:
         """The promise on numbers: whatever still changes has a later one. A filter above lets it
         pass, so that a window over numbers knows when it is complete."""
-        if self._names or self._last.is_empty():
+        if self._names or not len(self._number):
             return {}
         least = self._live.least([ROW_NUMBER])
         if self._progress.ended or least is None or least[0] == INFINITY:
-            return box({ROW_NUMBER: self._newest() + 1})
+            return box({ROW_NUMBER: int(self._number[0]) + 1})
         return box({ROW_NUMBER: least[0]})
 
-    def _newest(self) -> int:
-        """The last number, where all rows are one partition."""
-        if self._newest_number is None:
-            self._newest_number = int(self._found(np.zeros(1, np.int64)).mark(0)[0])
-        return self._newest_number
+    def _numbered(self, batch: Batch) -> Batch:
+        row, at = self._numbers(batch)
+        columns = [*batch.payload.columns, whole_column(row), whole_column(at)]
+        return batch.with_payload(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def _numbers(self, batch: Batch) -> tuple[Codes, Times]:
         """The number of every element: a new one for an insert, that of its row for an adjust."""
@@ -175,55 +170,53 @@ class NumberRowsKernel(Operator):
         self._live.clear()
         self._last.clear()
         self._partitions.clear()
-        self._newest_number = None
+        none = np.empty(0, np.int64)
+        self._number, self._latest, self._changed = none, none, none != 0
 
     def _next(self, rows: Rows, start: Times) -> tuple[Codes, Times]:
         """Numbers for rows that are new, in the order in which they came."""
         if not len(start):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         partition = self._partition(rows)
-        touched, code = distinct_codes(partition)
-        found = self._found(touched)
-        number, so_far = np.zeros(len(touched), np.int64), np.full(len(touched), MIN_TIME)
-        number[found.owner], so_far[found.owner] = found.mark(0), found.mark(1)
-        first, highest = number[code], so_far[code]
-        order = code.argsort(kind="stable")
-        sorted_ = code[order]
-        begins = sorted_.searchsorted(sorted_, side="left")
-        row, at = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
-        row[order] = first[order] + np.arange(len(start)) - begins + 1
-        at[order] = _running_max(np.maximum(start, highest)[order], sorted_)
-        self._remember(rows, found, touched, code, row, at)
-        self._newest_number = int(row[-1])
+        self._grow()
+        order = partition.argsort(kind="stable")
+        partition, start = partition[order], start[order]
+        position = np.arange(len(start))
+        number = self._number[partition] + 1 + position - partition.searchsorted(partition)
+        latest = _running_max(np.maximum(start, self._latest[partition]), partition)
+        # Of several values for one partition the last one stays.
+        self._number[partition], self._latest[partition] = number, latest
+        self._changed[partition] = True
+        row, at = np.empty_like(number), np.empty_like(latest)
+        row[order], at[order] = number, latest
         return row, at
 
-    def _found(self, partition: Codes) -> Hits:
-        """What is known of partitions: last number and largest start."""
-        size = len(partition)
-        return self._last.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+    def _grow(self) -> None:
+        """Make room for all partitions."""
+        size = len(self._number)
+        if len(self._partitions) > size:
+            none = np.zeros(max(len(self._partitions), 2 * size) - size, np.int64)
+            self._number = np.concatenate([self._number, none])
+            self._latest = np.concatenate([self._latest, none + MIN_TIME])
+            self._changed = np.concatenate([self._changed, none != 0])
 
-    def _remember(
-        self, rows: Rows, found: Hits, touched: Codes, code: Codes, row: Codes, at: Times
-    ) -> None:
-        newest = np.empty(len(touched), np.int64)
-        by_number = row.argsort(kind="stable")
-        newest[code[by_number]] = by_number
-        found.set_mark(0, row[newest[found.owner]])
-        found.set_mark(1, at[newest[found.owner]])
-        new = np.ones(len(touched), np.bool_)
-        new[found.owner] = False
-        if not np.count_nonzero(new):
-            return
-        which = newest[new]
-        columns = [rows.column(name).take(pa.array(which)) for name in self._names]
-        keys = pa.RecordBatch.from_arrays(
-            columns or [pa.array(np.ones(len(which), np.bool_))], schema=self._last_schema
-        )
-        none = np.zeros(len(which), np.int64)
-        fresh = Delta(keys, none, none + INFINITY, none + 1)
-        self._last.add(fresh, touched[new], (row[which], at[which]))
+    def _write(self) -> None:
+        """Bring what is saved of partitions up to date."""
+        partition = self._changed.nonzero()[0]
+        self._changed[partition] = False
+        found = self._last.of_groups(partition)
+        known = partition[found.owner]
+        found.set_mark(0, self._number[known])
+        found.set_mark(1, self._latest[known])
+        new = np.delete(partition, found.owner)
+        keys = self._partitions.columns(new) or [pa.array(np.ones(len(new), np.bool_))]
+        none = np.zeros(len(new), np.int64)
+        rows = pa.RecordBatch.from_arrays(keys, schema=self._last_schema)
+        fresh = Delta(rows, none, none + INFINITY, none + 1)
+        self._last.add(fresh, new, (self._number[new], self._latest[new]))
 
     def snapshot(self) -> Slices:
+        self._write()
         return {
             **self._live.snapshot("live"),
             **self._last.snapshot("last"),
@@ -231,15 +224,18 @@ class NumberRowsKernel(Operator):
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._partitions.clear()
-        self._newest_number = None
+        self._forget()
         self._live.restore("live", slices)
         self._last.restore("last", slices)
+        self._grow()
+        last = self._last.all()
+        self._number[last.group], self._latest[last.group] = last.mark(0), last.mark(1)
         self._progress = progress_of_slice(slices["progress"])[0]
         self._live.purge(self._progress.cti - 1)
 
     def state_size(self) -> StateSize:
-        return self._live.size() + self._last.size()
+        count = len(self._partitions)
+        return self._live.size() + StateSize(count, 16 * count + self._partitions.nbytes)
 
 
 def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
