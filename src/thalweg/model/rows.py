@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.nested import nested_texts
-from thalweg.model.time import Times, greatest
+from thalweg.model.time import Times, greatest, least
 
 __all__ = [
     "Bools",
@@ -270,7 +270,7 @@ def _encode_one(column: pa.Array | Times) -> tuple[Codes, int]:
     elif pa.types.is_signed_integer(column.type) and not column.null_count:
         numbers = column.to_numpy(zero_copy_only=False)
     if numbers is not None and len(numbers) and numbers.dtype.kind == "i":
-        low, high = int(numbers.min()), int(numbers.max())
+        low, high = least(numbers), greatest(numbers)
         if high - low < _WIDEST:
             return (numbers.astype(np.int64, copy=False) - low), high - low + 1
     array = pa.array(column) if isinstance(column, np.ndarray) else column

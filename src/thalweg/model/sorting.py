@@ -17,6 +17,7 @@ __all__ = [
     "inverse_order",
     "rank_codes",
     "representatives",
+    "run_begins",
     "sort_codes",
     "sort_pairs",
 ]
@@ -94,6 +95,21 @@ def representatives(codes: Codes, count: int) -> Codes:
     """
     found = np.empty(count, np.int64)
     found[codes] = np.arange(len(codes))
+    return found
+
+
+def run_begins(*columns: Codes) -> Codes:
+    """Where each run of equal rows begins, in sorted columns.
+
+    >>> run_begins(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [0, 2, 3]
+    """
+    new = np.empty(len(columns[0]), np.bool_)
+    new[:1] = True
+    np.not_equal(columns[0][1:], columns[0][:-1], out=new[1:])
+    for column in columns[1:]:
+        new[1:] |= column[1:] != column[:-1]
+    found: Codes = new.nonzero()[0]
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes
-from thalweg.model.sorting import rank_codes, sort_pairs
+from thalweg.model.sorting import rank_codes, run_begins, sort_pairs
 from thalweg.model.time import Times, greatest, least
 from thalweg.operators.groups import ranges
 
@@ -85,8 +85,8 @@ def next_after(begins: Codes, end: int) -> Codes:
     >>> next_after(np.array([0, 2, 3]), 7).tolist()
     [2, 3, 7]
     """
-    beyond = np.full(len(begins), end)
-    beyond[:-1] = begins[1:]
+    beyond = np.empty(len(begins), np.int64)
+    beyond[:-1], beyond[-1:] = begins[1:], end
     return beyond
 
 
@@ -110,6 +110,8 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
         return Occupied(
             places.rows, representative, np.arange(len(frames)), places.first, places.beyond
         )
+    if group is not partition and len(frames) * len(coordinate) <= _FEW:
+        return _compared(frames, partition, group, coordinate)
     at, lo, hi, span = _comparable(frames, group, coordinate)
     order = sort_pairs(group, at)
     base = frames.partition * span
@@ -140,6 +142,17 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
     return Occupied(order, order[inside[begins][run]], frame, low, high)
 
 
+def _compared(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
+    """The same, where each window is compared with each row."""
+    inside = (coordinate >= frames.lo[:, None]) & (coordinate < frames.hi[:, None])
+    inside &= partition == frames.partition[:, None]
+    frame, row = inside.nonzero()
+    order = np.lexsort((coordinate[row], frame, group[row]))
+    frame, row = frame[order], row[order]
+    begins = run_begins(group[row], frame)
+    return Occupied(row, row[begins], frame[begins], begins, next_after(begins, len(row)))
+
+
 def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes, Codes, Codes, int]:
     """Coordinates and bounds in [0, span), in the same order, so small that a group and one of them
     fit one number."""
@@ -157,3 +170,5 @@ def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes,
 
 
 _LARGEST = 2**62
+_FEW = 4_096
+"""So many pairs of a window and a row are simply compared."""
