@@ -55,6 +55,8 @@ def of_groups(run: Run, group: Codes, after: int) -> tuple[Codes, Codes]:
         owner, at = table.nonzero()
         return owner, at
     owner, at = candidates(run, group, np.full(len(group), after))
+    if run.soonest > after and not run.dead:
+        return owner, at
     hit = run.rows.ends(at) > after
     if run.dead:
         hit &= run.rows.weights(at) != 0

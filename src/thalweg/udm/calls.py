@@ -233,7 +233,7 @@ class Caller:
             raise WrongResult(f"it returned {len(array)} values for {size} windows")
         if self._skips:
             empty = cells.offsets[1:] == cells.offsets[:-1]
-            if empty.any():
+            if np.count_nonzero(empty):
                 array = pa.array(np.arange(size), mask=empty)
                 array = values_of(result, self.outputs.field(0).type).take(array)
         payload = pa.RecordBatch.from_arrays([array], schema=self.outputs)

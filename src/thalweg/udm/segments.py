@@ -18,7 +18,7 @@ def segment_sums(values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> np
     [3.0, 0.0, 4.0]
     """
     full = offsets[1:] > offsets[:-1]
-    if full.all() and len(full):
+    if len(full) and np.count_nonzero(full) == len(full):
         found: npt.NDArray[Any] = np.add.reduceat(values, offsets[:-1])
         return found
     sums = np.zeros(len(full), values.dtype)

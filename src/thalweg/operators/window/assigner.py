@@ -16,7 +16,7 @@ partition (see `extents`), or sets of rows (`occupied` overridden).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,29 +41,40 @@ class Ordered:
 
     `which` has the place of each in `found`. `number` is the position in the partition, from 1, where
     the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so far.
+    Starts that are not positions are gathered when they are asked for.
     """
 
-    __slots__ = ("at", "found", "number", "partition", "start", "which")
+    __slots__ = ("_at", "_start", "found", "number", "partition", "which")
 
     def __init__(
         self,
         found: Found,
         which: Codes,
-        start: Times,
+        start: Times | Callable[[], Times],
         number: Codes | None = None,
         at: Times | None = None,
     ) -> None:
-        self.found, self.which, self.start = found, which, start
+        self.found, self.which, self._start = found, which, start
         self.partition = found.partition[which]
         self.number = which if number is None else number
-        self.at = start if at is None else at
+        self._at = at
+
+    @property
+    def start(self) -> Times:
+        if not isinstance(self._start, np.ndarray):
+            self._start = self._start()
+        return self._start
+
+    @property
+    def at(self) -> Times:
+        return self.start if self._at is None else self._at[self.which]
 
     def located(self) -> Located:
         """The rows themselves, to be gathered."""
-        return Located(*self.found.located(self.which), self.start)
+        return Located(*self.found.located(self.which), lambda: self.start)
 
     def __len__(self) -> int:
-        return len(self.start)
+        return len(self.which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +147,8 @@ class Assigner(ABC):
     # rows
 
     def adapt(self, delta: Delta) -> Delta:
-        """The changes of a batch, as far as windows can tell them."""
-        return only_starts(delta)
+        """The changes of a batch, as far as windows can tell them; ends say nothing."""
+        return only_starts(delta) if len(delta) and least(delta.weight) < 0 else delta
 
     @abstractmethod
     def stretch(self, delta: Delta) -> tuple[Times, Times]:

@@ -27,8 +27,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
+from thalweg.model.sorting import run_begins, sort_pairs
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames, next_after
@@ -77,14 +77,11 @@ class _Counting(WholePartitions):
             begins = partition.searchsorted(partition, side="left")
             gone = grown(self._gone, partition, 0)[partition]
             number = np.arange(len(partition)) - begins + 1 + gone
-        start = self.starts(found)[which]
-        rows = Ordered(found, which, start, number)
-        rows.at = self.times(rows)
-        return rows
+        return Ordered(found, which, lambda: self.starts(found)[which], number, self.times(found))
 
-    def times(self, rows: Ordered) -> Times:
-        """When rows count."""
-        return rows.start
+    def times(self, found: Found) -> Times | None:
+        """When rows of the store count, where that is not their start."""
+        return None
 
     def count(self, partition: Codes, weight: Codes) -> None:
         """Rows are gone."""
@@ -188,7 +185,10 @@ class RowsAssigner(_Counting):
         self.ties = len(ties)
         self.columns = (*(numbered or ()), *ties)
         self.keeps_start = numbered is not None
+        self._looks_back = self._counted and not sparse and kind.range is not None
         self._kept = 0
+        self._since = MIN_TIME
+        """Rows by arrival with smaller numbers are in no window that is still to answer."""
         self.reached = 0
         """All numbers up to it have been given and are settled."""
 
@@ -207,8 +207,8 @@ class RowsAssigner(_Counting):
         starts: Times = found.hits.column(internal("time")).to_numpy()
         return starts
 
-    def times(self, rows: Ordered) -> Times:
-        return rows.start if self._numbered is None else self._arrived(rows.found)[rows.which]
+    def times(self, found: Found) -> Times | None:
+        return None if self._numbered is None else self._arrived(found)
 
     def _arrived(self, found: Found) -> Times:
         arrived: Times = found.hits.column(internal("read1")).to_numpy()
@@ -252,8 +252,32 @@ class RowsAssigner(_Counting):
         out = super().out(frames, line, mark)
         return out | (frames.hi <= mark + 1) if self._counted and mark else out
 
+    # ----------------------------------------------------------------------------------------------
+    # windows that wait
+
+    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+        """A row is in windows from its number on; a window that was complete may not be any more
+        when one of its rows is taken back."""
+        if not self._counted:
+            super().seen(delta, partition, old_line)
+        elif self._looks_back and len(delta):
+            first = least(self.stretch(delta)[0]) + 1 - (self._range or 0)
+            self._since = min(self._since, first if least(delta.weight) > 0 else MIN_TIME)
+
     def leaving(self, old_line: Line, new_line: Line) -> Found:
-        return self.held.everything() if self._counted else super().leaving(old_line, new_line)
+        if not self._counted:
+            return super().leaving(old_line, new_line)
+        return self.held.between(self._since, INFINITY)
+
+    def left(self, frames: Frames, new_line: Line) -> None:
+        if not self._counted:
+            super().left(frames, new_line)
+        elif self._looks_back:
+            waiting = frames.lo[~self.out(frames, new_line, self.reached)]
+            self._since = least(waiting) if len(waiting) else INFINITY
+
+    # ----------------------------------------------------------------------------------------------
+    # windows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         begins, ends = _partitions(rows.partition)
@@ -378,7 +402,7 @@ class RowsAssigner(_Counting):
 
     def clear(self) -> None:
         super().clear()
-        self._kept = 0
+        self._kept, self._since = 0, MIN_TIME
 
     def snapshot(self) -> Slices:
         reached = pa.RecordBatch.from_arrays([pa.array([self.reached])], names=["reached"])
@@ -386,6 +410,7 @@ class RowsAssigner(_Counting):
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         super().restore(slices, frontier)
+        self._since = MIN_TIME
         self.reached = slices["reached"].column(0)[0].as_py()
 
 
@@ -396,7 +421,5 @@ def _has_ties(start: Times, partition: Codes) -> bool:
 
 def _partitions(partition: Codes) -> tuple[Codes, Codes]:
     """Where the rows of each partition begin and end."""
-    new = np.ones(len(partition), np.bool_)
-    new[1:] = partition[1:] != partition[:-1]
-    begins = new.nonzero()[0]
+    begins = run_begins(partition)
     return begins, next_after(begins, len(partition))

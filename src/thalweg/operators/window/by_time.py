@@ -16,7 +16,7 @@ import pyarrow as pa
 from thalweg.errors import EvaluationError
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
@@ -92,9 +92,8 @@ def frames_by_tuple(rows: Ordered, length: int, every: int) -> Frames:
     if every > 1:
         chosen = (rows.number % every == 0).nonzero()[0]
         partition, window = partition[chosen], window[chosen]
-    new = np.ones(len(window), np.bool_)
-    new[1:] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
-    partition, window = partition[new], window[new]
+    first = run_begins(partition, window)
+    partition, window = partition[first], window[first]
     start, end = window - length + 1, window + 1
     return Frames(partition, start, end, start, end, window)
 
@@ -256,10 +255,7 @@ class MembershipAssigner(TimeAssigner):
     ) -> Occupied:
         owner = group[frames.lo]
         order = sort_pairs(owner, frames.wid)
-        new = np.ones(len(order), np.bool_)
-        owner, window = owner[order], frames.wid[order]
-        new[1:] = (owner[1:] != owner[:-1]) | (window[1:] != window[:-1])
-        begins = new.nonzero()[0]
+        begins = run_begins(owner[order], frames.wid[order])
         ends = next_after(begins, len(order))
         member = frames.lo[order]
         return Occupied(member, member[begins], order[begins], begins, ends)

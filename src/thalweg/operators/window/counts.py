@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.hopping.extents import NO_FRAMES, Frames, Places, next_after
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
@@ -96,7 +96,7 @@ class CountAssigner(WholePartitions):
     # windows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
-        first = _first_of_each(rows.partition, rows.start)
+        first = run_begins(rows.partition, rows.start)
         partition, instant = rows.partition[first], rows.start[first]
         last = self._others
         if len(instant) <= last:
@@ -140,20 +140,22 @@ class CountAssigner(WholePartitions):
 
     def _settle(self, found: Found, settled: Line) -> None:
         """Forget rows before the last N - 1 distinct settled instants of their partition."""
-        over = found.filter(found.start < settled.of(found.partition) - self._lag)
-        if not len(over):
+        over = found.start < settled.of(found.partition) - self._lag
+        partition, instant = found.partition[over], found.start[over]
+        if not len(partition):
             return
-        self._begins = grown(self._begins, over.partition, INFINITY)
-        order = sort_pairs(over.partition, over.start)
-        partition, instant = over.partition[order], over.start[order]
-        first = _first_of_each(partition, instant)
+        self._begins = grown(self._begins, found.partition, INFINITY)
+        order = sort_pairs(partition, instant)
+        partition, instant = partition[order], instant[order]
+        first = run_begins(partition, instant)
         partition, instant = partition[first], instant[first]
-        needed = self._is_open(partition)
+        # The last instants of a partition are needed; of them the first one is written last.
+        needed = self._is_open(partition).nonzero()[0][::-1]
         self._begins[partition] = INFINITY
-        np.minimum.at(self._begins, partition[needed], instant[needed])
-        gone = over.start < self._begins[over.partition]
-        if np.count_nonzero(gone) > (_FEW if self.held.is_small else 0):
-            self.forget(over.filter(gone))
+        self._begins[partition[needed]] = instant[needed]
+        over &= found.start < self._begins[found.partition]
+        if np.count_nonzero(over) > (_FEW if self.held.is_small else 0):
+            self.forget(found.filter(over))
 
     def _is_open(self, partition: Codes) -> Bools:
         """Which distinct instants are among the last N - 1 of their partition."""
@@ -164,7 +166,7 @@ class CountAssigner(WholePartitions):
     def needs(self, time: int) -> int:
         """Windows that begin before a time must be complete and settled."""
         rows = self.order(self.held.everything())
-        first = _first_of_each(rows.partition, rows.start)
+        first = run_begins(rows.partition, rows.start)
         partition, instant = rows.partition[first], rows.start[first]
         if (instant[self._is_open(partition)] < time).any():
             return INFINITY
@@ -187,10 +189,3 @@ class CountAssigner(WholePartitions):
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         super().restore(slices, frontier)
         self._begins, self._settled = np.empty(0, np.int64), MIN_TIME
-
-
-def _first_of_each(partition: Codes, instant: Times) -> Codes:
-    """Where each instant of a partition stands first; both are sorted."""
-    new = np.ones(len(instant), np.bool_)
-    new[1:] = (partition[1:] != partition[:-1]) | (instant[1:] != instant[:-1])
-    return new.nonzero()[0]

@@ -286,7 +286,7 @@ class WindowEngine(Operator):
             held = held.select(self._parts.names)
         summed, behind = stored_rows(totals, np.arange(len(totals)))
         every = concat_rows([held, summed], self._parts)
-        return Located(every, np.concatenate([at, behind + held.num_rows]), rows.start)
+        return Located(every, np.concatenate([at, behind + held.num_rows]), lambda: rows.start)
 
     # ----------------------------------------------------------------------------------------------
     # promises

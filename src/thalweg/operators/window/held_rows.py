@@ -6,7 +6,7 @@ stretch [since, until) of positions in which they are needed. A position is a ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_column
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
+from thalweg.model.time import MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
@@ -196,11 +196,15 @@ def stored_rows(hits: Hits, which: Codes) -> tuple[Rows, Codes]:
 @dataclass(frozen=True, slots=True)
 class Located:
     """Rows that are gathered column by column, when they are needed: those that are stored `at`
-    some positions, with their starts."""
+    some positions, and how to find their starts."""
 
     stored: Rows
     at: Codes
-    start: Times
+    _starts: Callable[[], Times]
+
+    @property
+    def start(self) -> Times:
+        return self._starts()
 
     def __len__(self) -> int:
         return len(self.at)
@@ -221,7 +225,7 @@ class PartitionedState:
         partitions all rows are looked at."""
         size = len(partition)
         if size <= _MANY:
-            return self._held.find(partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
+            return self._held.of_groups(partition)
         every = self._held.all()
         group = every.group
         place = np.full(max(greatest(partition), int(group.max(initial=0))) + 1, -1)

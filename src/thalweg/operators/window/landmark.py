@@ -8,15 +8,13 @@ for the window that the CTI lies in.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, used_codes
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.hopping.extents import Frames, Places
+from thalweg.operators.hopping.extents import Frames, Places, next_after
 from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -67,22 +65,22 @@ class LandmarkAssigner(WholePartitions):
         window = np.concatenate([self._window(rows.start), more[1]])
         order = sort_pairs(partition, window)
         partition, window = partition[order], window[order]
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = (partition[1:] != partition[:-1]) | (window[1:] != window[:-1])
-        ends = last.nonzero()[0]
-        begins = partition.searchsorted(partition[ends])
-        partition, window = partition[ends], window[ends]
+        first = run_begins(partition, window)
+        beyond = next_after(first, len(order))
+        partition, window = partition[first], window[first]
+        begins = first[partition.searchsorted(partition)]  # with all windows before it
         start = self._origin + window * self._slide
         over = start + self._slide
         low, never = np.full(len(start), MIN_TIME), np.full(len(start), INFINITY)
-        places = Places(order, begins, ends + 1)
+        places = Places(order, begins, beyond)
         return Frames(partition, low, over, start, never, window, over, places)
 
     def linked(self, frames: Frames) -> Frames:
         end = np.full(len(frames), INFINITY)
         same = frames.partition[1:] == frames.partition[:-1]
         end[:-1] = np.where(same, frames.start[1:], INFINITY)
-        return replace(frames, end=end)
+        f = frames
+        return Frames(f.partition, f.lo, f.hi, f.start, end, f.wid, f.over, f.places)
 
     def totals_coordinate(self, position: Codes) -> Codes:
         return self._origin + position * self._slide

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.model.rows import Codes
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.window.assigner import grown, moved_to
 
@@ -55,9 +55,8 @@ class LatestChains:
         at, partition = at[order], partition[order]
         before = np.empty(len(at), np.int64)
         before[1:] = at[:-1]
-        heads = np.ones(len(at), np.bool_)
-        heads[1:] = partition[1:] != partition[:-1]
-        before[heads] = self.last[partition[heads]]
+        begins = run_begins(partition)
+        before[begins] = self.last[partition[begins]]
         new = at - before >= self._gap
         # Of several values for one partition the last one stays.
         self.first[partition[new]] = at[new]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, take_column, take_rows
+from thalweg.model.rows import Codes, Rows, take_column
 from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied
@@ -39,15 +39,14 @@ class ModuleValues(Values):
         module, count = self._module, found.hi - found.lo
         cell, member = ranges(found.lo, count)
         row = found.rows[member]
-        arguments = pa.RecordBatch.from_arrays(
-            [rows.column(field.name) for field in self.fields], schema=module.inputs
-        )
         if not module.module.properties.any_order:
-            row = row[module.order(arguments, rows.start, rows.start, row, cell)]
+            every = self._inputs(rows, rows.at)
+            row = row[module.order(every, rows.start, rows.start, row, cell)]
         offsets = np.concatenate([_ZERO, count.cumsum()])
         begin, end = frames.start[found.frame], frames.end[found.frame]
         seen = rows.start[row]
-        cells = Cells(take_rows(arguments, row), seen, seen + 1, offsets, begin, end)
+        inputs = self._inputs(rows, rows.at[row])
+        cells = Cells(inputs, seen, seen + 1, offsets, begin, end)
         answers = module.caller.compute(cells)
         if answers.failures or module.node.stamp != "align":
             return module.answered(answers, _entries(keys, begin, end, count), cells)[0].rows
@@ -57,6 +56,11 @@ class ModuleValues(Values):
             [*keys, *answers.payload.columns], schema=module.node.schema
         )
         return Delta(payload, answers.start, answers.end, np.ones(len(answers.cell), np.int64))
+
+    def _inputs(self, rows: Located, at: Codes) -> Rows:
+        """What the module gets of the rows that are stored at some positions."""
+        columns = [take_column(rows.stored.column(field.name), at) for field in self.fields]
+        return pa.RecordBatch.from_arrays(columns, schema=self._module.inputs)
 
 
 def _entries(keys: list[pa.Array], start: Times, end: Times, events: Codes) -> Entries:

@@ -150,7 +150,7 @@ class SessionAssigner(WholePartitions):
         passed = self.promise(self._settled)
         self.held.purge(passed)
         left = last + self._gap > passed
-        if left.any() and (at_once or not self.held.is_small):
+        if (at_once or not self.held.is_small) and np.count_nonzero(left):
             # Chains before one that is closed are closed too.
             upto = Change.of(last[left], partition[left])
             self.held.remove(self.held.upto(upto.partition, passed, upto.last + 1).hits)

@@ -106,7 +106,7 @@ class Average:
     def compute_groups(
         self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
-        return _means(*_sums(rows, offsets), np.diff(offsets))
+        return _means(*_sums(rows, offsets), offsets[1:] - offsets[:-1])
 
     def partials(self, rows: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
         whole, total = _sums(rows, offsets)
@@ -143,7 +143,7 @@ def _sums(
     there are no others."""
     values = rows.column(0).to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
     whole, total = (np.abs(values) < _SMALL) & (values == np.trunc(values)), None
-    if not whole.all():
+    if np.count_nonzero(whole) < len(whole):
         size = len(offsets) - 1
         code = np.repeat(np.arange(size), np.diff(offsets))[~whole]
         total = _lists(Limbs.of_floats(values[~whole], code, size), code)
@@ -159,10 +159,8 @@ def _means(
         every = np.arange(len(whole))
         wholes = Limbs.of_integers(whole, every, len(every))
         total = Limbs.of_lists(other, every, len(every)).plus(wholes).to_floats()
-    with np.errstate(
-        invalid="ignore", divide="ignore"
-    ):  # a window without a value is null, whatever stands here
-        means: npt.NDArray[np.float64] = total / count
+    # A window without a value is null, whatever stands here.
+    means: npt.NDArray[np.float64] = total / np.maximum(count, 1)
     return means
 
 
