@@ -46,6 +46,16 @@ def test_a_local_cluster(tmp_path: Path) -> None:
     assert_right(tmp_path, "priced")
 
 
+def test_sums_in_the_jvm_on_a_local_cluster(tmp_path: Path) -> None:
+    """Executors get the class that was compiled in the driver. Five windows of seven keys are over;
+    one row of 2,500 was rejected, the 5."""
+    with driver(tmp_path, "local-cluster[2,1,1024]", script="frames.py") as job:
+        assert job.end() == 0, job.log.read_text()
+        told = job.log.read_text()
+    assert "source events: panes are summed up in the JVM" in told
+    assert f"totals: {[35, 2499, sum(range(2500)) - 5]}" in told
+
+
 def test_a_master_with_two_workers_under_spark_submit(tmp_path: Path) -> None:
     Arrivals(tmp_path, 3, seed=22).arrive_all()
     with socket.create_server(("127.0.0.1", 0)) as taken:
