@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
@@ -173,13 +175,20 @@ def test_a_trace_says_who_saw_a_row() -> None:
     assert not any("Recorder" in type(s.kernel).__name__ for s in graph.operators)
 
 
+SIGNALS: dict[str, tuple[Callable[[tw.Stream], tw.Stream], int]] = {
+    "one stream": (lambda a: a.edges("k"), 1),
+    "two views of one stream": (lambda a: a.set_duration(None).clip_by(a, "k"), 2),
+}
+"""Streams that are cut by their own starts, and how many inputs that takes."""
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first", "k-batching"])
-def test_a_stream_that_clips_itself_is_cut_as_it_comes(strategy: str) -> None:
+def test_a_stream_that_clips_itself_is_cut_as_it_comes(strategy: str, signal: str) -> None:
     """The starts go ahead of the rows, at each push: no row is passed on whole and cut afterwards."""
-    a, b = (tw.source(name, {"k": "int64"}, insert_only=True) for name in "ab")
-    graph, _ = build_graph(
-        tw.sequence({"a": a, "b": b}, "k", mode="recent").node, Consistency("eager")
-    )
+    query, inputs = SIGNALS[signal]
+    a = tw.source("a", {"k": "int64"}, insert_only=True)
+    graph, _ = build_graph(query(a).node, Consistency("eager"))
     graph.use(strategy, k=100 if strategy == "k-batching" else None)
     clip = next(name for name in graph.figures() if name.startswith("clip_by"))
     for push in range(5):
@@ -188,4 +197,4 @@ def test_a_stream_that_clips_itself_is_cut_as_it_comes(strategy: str) -> None:
         graph.run()
     figures = graph.figures()[clip]
     # Only the last row of each key, which has no end yet, is cut by the next push.
-    assert (figures.rows_in, figures.retractions) == (2 * 5 * 20, 4 * 2)
+    assert (figures.rows_in, figures.retractions) == (inputs * 5 * 20, 4 * 2)

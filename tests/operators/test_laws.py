@@ -269,6 +269,7 @@ LAWS |= {
     "clip_by": Law(lambda: ClipBy(A, B, K, K), endless),
     "clip_by with null keys": Law(lambda: ClipBy(A, B, K, K), nulls),
     "clip_by itself": Law(lambda: ClipBy(SetDuration(A, INFINITY), A, K, K), finite),
+    "clip_by one stream": Law(lambda: ClipBy(A, A, K, K), endless),
     "clip_by without keys": Law(lambda: ClipBy(A, B, NO_KEY, NO_KEY), endless),
     "stitch": Law(lambda: Stitch(Select(A, (("v", col("v") % 2),))), endless),
     "stitch with many duplicates": Law(lambda: Stitch(Select(A, (("c", lit(1)),))), finite),
@@ -458,6 +459,7 @@ LAWS |= {
     "group, clip_by": Law(
         lambda: group_apply(lambda g: ClipBy(g, Where(g, col("v") == 0), (), ())), finite
     ),
+    "group, clip_by one stream": Law(lambda: group_apply(lambda g: ClipBy(g, g, (), ())), finite),
     "window after join": Law(
         lambda: aggregate(HOPPING, *N, ("s", sum_("y")), node=join("inner"), keys=("k",)), finite
     ),
@@ -609,6 +611,7 @@ LAWS |= {
         "join": lambda: join("left", GROUPED, B),
         "anti join from the other side": lambda: join("anti", B, GROUPED),
         "clip_by": lambda: ClipBy(GROUPED, B, K, K),
+        "clip_by one stream": lambda: ClipBy(GROUPED, GROUPED, K, K),
         "clip_by from the other side": lambda: ClipBy(B, GROUPED, K, K),
         "group": lambda: group_apply(lambda g: aggregate(TUMBLING, *N, node=g), GROUPED),
         "group by another key": lambda: group_apply(

@@ -258,12 +258,7 @@ def _window_reason(
 
 def _clip(node: ClipBy, below: list[UpdateStream | None], found: UpdateStream) -> UpdateStream:
     keyed = {str(key) for key in found.keys}
-    if (
-        node.left is not node.right
-        or below[0] is None
-        or {str(key) for key in node.left_keys} != keyed
-        or {str(key) for key in node.right_keys} != keyed
-    ):
+    if not node.of_itself or below[0] is None or {str(key) for key in node.left_keys} != keyed:
         raise _refusal(
             node, found, f"rows may only be cut by the next row of their key ({_show(found.keys)})"
         )

@@ -153,10 +153,10 @@ def asof_join(
         carried = tuple(
             (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
         )
+    lasting: Node = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
     if not exact:
-        right = Shift(right, 1)
-    lasting = SetDuration(right, INFINITY if within is None else within + (1 if exact else 0))
-    signal = ClipBy(lasting, right, keys[1], keys[1])
+        lasting = Shift(lasting, 1)
+    signal = ClipBy(lasting, lasting, keys[1], keys[1])
     columns = (*result, *carried)
     left_only = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
     return Join(left, signal, *keys, how=how, result=columns, left_only=left_only)

@@ -48,13 +48,11 @@ class ClipByKernel(Operator):
     [(0, 4, {'k': 1})]
     """
 
-    ports = 2
-    first_port = 1
-    """A stream that clips itself comes on both ports: rows are then cut as they come, not passed on
-    whole and cut afterwards."""
-
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
+        self.ports = len(node.inputs)
+        # Two views of one stream: rows are cut as they come, not passed on whole and cut afterwards.
+        self.first_port = self.ports - 1
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
@@ -75,14 +73,20 @@ class ClipByKernel(Operator):
         """How many results right starts were compared with; what they cost."""
 
     def process(self, port: int, batch: Batch) -> Batch:
-        answer: Delta | MovedEnds = Delta.empty(self.schema)
+        # A stream that clips itself is on both sides; its starts cut what is held, then come rows.
+        sides = (port,) if self.ports == 2 else (1, 0)
+        answers: list[Batch] = []
         if len(batch):
             delta = Delta.of_batch(batch)
-            answer = self._change_left(delta) if port == 0 else self._change_right(delta)
-        before = self._progress.advance(port, batch.progress)
+            for side in sides:
+                changes = self._change_left(delta) if side == 0 else self._change_right(delta)
+                answers.append(changes.to_batch())
+        before = self._progress.both
+        for side in sides:
+            self._progress.advance(side, batch.progress)
         both = self._progress.both
         self._forget(before, both)
-        return answer.to_batch(both)
+        return Batch.concat(answers, self.schema).with_progress(both)
 
     def _names_groups(self, promise: Progress) -> bool:
         return promise.speaks_of_groups and self._state.names_groups(promise)

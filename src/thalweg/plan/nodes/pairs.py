@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
@@ -445,7 +445,9 @@ def _same(schema: pa.Schema, other: pa.Schema, what: str) -> pa.Schema:
 @dataclass(frozen=True, eq=False)
 class ClipBy(KeyedPair):
     """Each left row is cut at the first start, strictly after its own, of a right row with equal
-    keys."""
+    keys.
+
+    A stream that is cut by its own starts is one input, which is read once."""
 
     same: tuple[str, ...] = ()
     """Columns of both sides that must be identical too, null being identical to null: the keys of a
@@ -460,9 +462,32 @@ class ClipBy(KeyedPair):
         self._require_comparable_keys()
         self._settle(self.left.schema, self.left.properties.with_new_lifetimes())
 
+    @cached_property
+    def of_itself(self) -> bool:
+        """Whether both sides are one stream with the same keys."""
+        return self.left is self.right and all(
+            left.same(right) for left, right in zip(self.left_keys, self.right_keys, strict=True)
+        )
+
+    @cached_property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left,) if self.of_itself else (self.left, self.right)
+
+    def with_children(self, *children: Node, **settings: Any) -> Self:
+        if not self.of_itself or len(children) != 1:
+            return super().with_children(*children, **settings)
+        if children[0] is self.left and not settings:
+            return self
+        return replace(self, left=children[0], right=children[0], **settings)
+
     @property
     def same_columns(self) -> tuple[str, ...]:
         return self.same
+
+    @property
+    def divided_by(self) -> tuple[Keys, ...] | None:
+        sides = super().divided_by
+        return None if sides is None else sides[: len(self.inputs)]
 
     @cached_property
     def endless_by(self) -> Node | None:
@@ -474,12 +499,15 @@ class ClipBy(KeyedPair):
 
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        if self.of_itself:
+            return (None,)
         return None, frozenset(self.same) | columns_of(*self.right_keys)
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
-        return same_groups(self, self.same, keys, partitions, left_stays=True)
+        sides = [partitions[0], partitions[-1]]
+        return same_groups(self, self.same, keys, sides, left_stays=True)
 
     @property
     def details(self) -> str:
