@@ -524,6 +524,89 @@ CASES = [
         """,
     ),
     RuleCase(
+        "merge_set_durations",
+        "below_columns",
+        A.set_duration(5).select("k", at="_start").set_duration(9),
+        """
+        set_duration-2  9
+          select-1  k, at = _start
+            set_duration-1  5
+              source-1  a
+        """,
+        """
+        select-1  k, at = _start
+          set_duration-2  9
+            set_duration-1  5
+              source-1  a
+        """,
+    ),
+    RuleCase(
+        "merge_set_durations",
+        "below_a_shift",
+        A.points().shift(3).set_duration(9),
+        """
+        set_duration-2  9
+          shift-1  by 3
+            set_duration-1  1
+              source-1  a
+        """,
+        """
+        shift-1  by 3
+          set_duration-2  9
+            set_duration-1  1
+              source-1  a
+        """,
+    ),
+    RuleCase(
+        "merge_set_durations",
+        "a_shift_by_row_stays",
+        A.points().shift(col("v")).set_duration(9),
+        """
+        set_duration-2  9
+          shift-1  by v
+            set_duration-1  1
+              source-1  a
+        """,
+    ),
+    RuleCase(
+        "select_from_pairs",
+        "renamed",
+        A.left_join(B, on="k", select={"v": "l.v + 1", "x": "r.x"}).select("x", more="v"),
+        """
+        select-1  x, more = v
+          join-1  left on k: v = l.v + 1, x = r.x
+            source-1  a
+            source-2  b
+        """,
+        """
+        join-1  left on k: x = r.x, more = l.v + 1
+          source-1  a
+          source-2  b
+        """,
+    ),
+    RuleCase(
+        "select_from_pairs",
+        "twice_stays",
+        A.join(B, on="k", select={"v": "l.v"}).select(one="v", two="v"),
+        """
+        select-1  one = v, two = v
+          join-1  inner on k: v = l.v
+            source-1  a
+            source-2  b
+        """,
+    ),
+    RuleCase(
+        "select_from_pairs",
+        "a_start_stays",
+        A.join(B, on="k", select={"v": "l.v"}).select("v", at="_start"),
+        """
+        select-1  v, at = _start
+          join-1  inner on k: v = l.v
+            source-1  a
+            source-2  b
+        """,
+    ),
+    RuleCase(
         "merge_shifts",
         "sum",
         A.shift(5).shift(-7),
@@ -624,6 +707,15 @@ CASES = [
     ),
     RuleCase(
         "prune_columns",
+        "cut_by_itself",
+        A.clip_by(A, on="k"),
+        """
+        clip_by-1  on k
+          source-1  a
+        """,
+    ),
+    RuleCase(
+        "prune_columns",
         "nothing_to_prune",
         Stream(ClipBy(A.node, B.select("k").node, (col("k"),), (col("k"),))),
         """
@@ -636,6 +728,24 @@ CASES = [
 ]
 
 SEVERAL = [
+    RuleCase(
+        "optimize",
+        "one_duration_below_several_operators",
+        A.points().select("k", at="_start").shift(3).set_duration(9),
+        """
+        set_duration-2  9
+          shift-1  by 3
+            select-1  k, at = _start
+              set_duration-1  1
+                source-1  a
+        """,
+        """
+        shift-1  by 3
+          select-1  k, at = _start
+            set_duration-1  9
+              source-1  a
+        """,
+    ),
     RuleCase(
         "optimize",
         "a_filter_of_an_outer_join",
@@ -728,10 +838,11 @@ SEVERAL = [
         """
         shift-1  by 5
           window_aggregate-1  hopping(10 by 5) by k: m = max(x)
-            select-1  k, x
-              join-1  inner on k: k = l.k, v = l.v, w = l.w, t = l.t, x = r.x, u = r.u
+            join-1  inner on k: k = l.k, x = r.x
+              select-1  k
                 where-1  k = 1
                   source-1  a
+              select-2  k, x
                 source-2  b
         """,
     ),
