@@ -68,7 +68,7 @@ class LeastValue:
 
     def under(self, progress: Progress) -> int:
         """The least value under the promises for rows as they are."""
-        if not progress.boxes or progress.ended or not self._rises:
+        if not progress.boxes or progress.ended or not self._rises or self._read == ["_start"]:
             return self.at(progress.cti)
         boxes = dict(progress.boxes) | box({"_start": progress.cti})
         corners = lowest_corners(boxes, self._read)

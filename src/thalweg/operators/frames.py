@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
-from thalweg.expr import Column, Expr, Frame
+from thalweg.expr import Column, Expr, Frame, Literal
 from thalweg.model.rows import Bools, Rows, whole_column
 from thalweg.model.time import Times
 from thalweg.plan.nodes import Named
@@ -53,7 +53,11 @@ class Projection:
         """The columns that the expressions read."""
         self._schema = schema
         self._columns = [
-            (expr.name if isinstance(expr, Column) else None, expr, kind)
+            (
+                expr.name if isinstance(expr, Column) else None,
+                None if isinstance(expr, Literal) and expr.value is None else expr,
+                kind,
+            )
             for (_, expr), kind in zip(columns, schema.types, strict=True)
         ]
 
@@ -61,7 +65,12 @@ class Projection:
         """The new columns of the rows of a frame."""
         arrays, read = [], frame.columns
         for name, expr, kind in self._columns:
-            array = read[name] if name is not None else expr.evaluate(frame)
+            if name is not None:
+                array = read[name]
+            elif expr is None:
+                array = pa.nulls(frame.length, kind)
+            else:
+                array = expr.evaluate(frame)
             arrays.append(array if array.type == kind else array.cast(kind))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

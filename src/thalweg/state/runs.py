@@ -25,6 +25,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 
 __all__ = ["Columns", "Run", "read_columns", "write_columns"]
 
+_INT64 = pa.int64().id
 _PATCHED = 4
 """A run is written again when more than one in so many rows has been patched."""
 _SPARE = 256
@@ -100,6 +101,24 @@ class Columns:
     def column_at(self, name: str, at: Codes) -> pa.Array:
         """One column of the payload of some rows."""
         return take_column(self._payload.column(name), at if self._from is None else self._from[at])
+
+    def least(self, names: Sequence[str], at: Codes | None) -> list[int] | None:
+        """The smallest value of some columns of whole numbers, in some rows or in all, nulls left
+        out; None when one of the rows is null in all columns."""
+        columns = [self._payload.column(name) for name in names]
+        if at is not None and self._from is not None:
+            at = self._from[at]
+        elif at is None:
+            at = self._from
+        if not any(column.null_count or column.type.id != _INT64 for column in columns):
+            values = [column.to_numpy() for column in columns]
+            some = values if at is None else [value[at] for value in values]
+            return [least(value) if len(value) else INFINITY for value in some]
+        columns = columns if at is None else [take_column(column, at) for column in columns]
+        empty = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+        if np.logical_and.reduce(empty).any():
+            return None
+        return [_least_value(column) for column in columns]
 
     def take(self, which: Codes) -> Columns:
         """Some of the rows, in memory of their own."""
@@ -394,12 +413,9 @@ class Run:
         key = (until if self.soonest <= until else MIN_TIME, self.dead)
         known = self.lows.get(tuple(columns))
         if known is None or known[0] != key:
-            if self.dead or self.soonest <= until:
-                alive = self.alive(until).nonzero()[0]
-                values = [self.rows.column_at(name, alive) for name in columns]
-            else:
-                values = [self.rows.payload.column(name) for name in columns]
-            known = self.lows[tuple(columns)] = (key, _least(values))
+            some = bool(self.dead) or self.soonest <= until
+            alive = self.alive(until).nonzero()[0] if some else None
+            known = self.lows[tuple(columns)] = (key, self.rows.least(columns, alive))
         return known[1]
 
     def write(self) -> Rows:
@@ -422,17 +438,7 @@ class Run:
         return at, self.rows.weights(at), tuple(mark[at] for mark in self.rows.marks)
 
 
-def _least(columns: Sequence[pa.Array]) -> list[int] | None:
-    if all(column.null_count for column in columns):
-        empty = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
-        if np.logical_and.reduce(empty).any():
-            return None
-    return [_least_value(column) for column in columns]
-
-
 def _least_value(column: pa.Array) -> int:
-    if len(column) and not column.null_count and pa.types.is_int64(column.type):
-        return least(column.to_numpy())
     low = pc.min(column).as_py()
     return INFINITY if low is None else int(low)
 

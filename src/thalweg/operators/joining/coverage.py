@@ -91,6 +91,8 @@ class CoverageKernel(OuterKernel):
         since, begin = marks
         cover = _cover_of(found)
         row, start, end = pieces_of(RowSpans(since, keyed.end, begin), cover, covered=self._covered)
+        if not len(row):
+            return Delta.empty(self.schema)
         payload = self._alone_payload(port, take_rows(keyed.payload, row), keyed.start[row])
         return Delta(payload, start, end, keyed.weight[row])
 
@@ -108,6 +110,8 @@ class CoverageKernel(OuterKernel):
         change = Cover(which, keyed.start[at], keyed.end[at], keyed.weight[at])
         pieces, after = revised_pieces(spans, before, change, covered=self._covered)
         row = pieces.row
+        if not len(row):
+            return None
         payload = self._alone_payload(1 - port, rows.payload_of(row), rows.start[row])
         return Revision(payload, pieces.start, pieces.end, after, rows.weight[row])
 

@@ -122,6 +122,6 @@ def _cut(rows: RowSpans, covers: list[Cover], *, covered: bool) -> _Stretches:
     wanted: Bools = depth > 0 if covered else depth == 0
     goes_on = wanted[:, 1:] & wanted[:, :-1] & (row[1:] == row[:-1])
     first, last = wanted.copy(), wanted.copy()
-    first[:, 1:] &= ~goes_on
-    last[:, :-1] &= ~goes_on
+    first[:, 1:] ^= goes_on  # both sides of it are wanted
+    last[:, :-1] ^= goes_on
     return _Stretches(row, time[at], time[at + 1], first, last)
