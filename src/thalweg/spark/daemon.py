@@ -9,12 +9,16 @@ is not searched again each time, which took longer than the task itself.
 from __future__ import annotations
 
 import gc
+import os
 
 from pyspark.daemon import manager
 
 import thalweg.spark.imported_by_workers  # noqa: F401
+from thalweg.spark.holders import share_holders
 
 if __name__ == "__main__":
+    os.setpgid(0, 0)  # Spark's signals to a daemon's group reach what is forked here
     gc.collect()
     gc.freeze()
+    share_holders()
     manager()
