@@ -20,7 +20,7 @@ from thalweg.cli.demo_screen import Screen, clock_text
 from thalweg.cli.demo_watch import Watch
 from thalweg.model.answers import AnswerRow
 from thalweg.model.time import INFINITY, MIN_TIME, time_us
-from thalweg.spark.prepared import FIGURES
+from thalweg.spark.figures import observed_figures
 
 __all__ = ["SparkReport", "play_on_spark"]
 
@@ -97,7 +97,7 @@ def _write(packets: Packets, folder: Path) -> list[int]:
 
 def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int]) -> int:
     """Record the answers after a micro-batch; returns the current CTI."""
-    cti = int(entry.observedMetrics[FIGURES].asDict()["cti"] or MIN_TIME)
+    cti = int((observed_figures(entry) or {}).get("cti") or MIN_TIME)
     at = times[min(entry.batchId, len(times) - 1)]
     watched = [
         (time_us(start), time_us(end), row["packets"])
@@ -109,11 +109,11 @@ def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int
 
 
 def _progress(entry: Any, cti: int, batches: int) -> str:
-    figures = entry.observedMetrics[FIGURES].asDict()
+    figures = observed_figures(entry) or {}
     settled = "nothing is final yet" if cti == MIN_TIME else "all is final"
     if MIN_TIME < cti < INFINITY:
         settled = f"final up to {clock_text(cti)}"
     return (
-        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures['read'] or 0:,} packets in "
-        f"{entry.batchDuration / 1000:.1f} s, {figures['adjusts'] or 0:,} answers revised; {settled}"
+        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures.get('read', 0):,} packets in "
+        f"{entry.batchDuration / 1000:.1f} s, {figures.get('adjusts', 0):,} answers revised; {settled}"
     )

@@ -1,4 +1,5 @@
-"""Figures of a query: the sums of what its micro-batches report.
+"""Figures of a query: the sums of what its micro-batches report, and those of what the buckets of a
+micro-batch report.
 
 A listener gets all micro-batches, with a delay; Spark keeps the last hundred, which are included
 whenever figures are read. Each micro-batch counts once.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from html import escape
@@ -16,10 +17,36 @@ from threading import Lock
 from typing import Any
 
 from thalweg.graph.graph_operator import OperatorFigures
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.shards.reports import combined_figures
 
-__all__ = ["Figures", "QueryStatus"]
+__all__ = [
+    "BUCKETS",
+    "FIGURES",
+    "FIGURE_COLUMNS",
+    "Figures",
+    "QueryStatus",
+    "figures_of_buckets",
+    "observed_figures",
+]
+
+FIGURES = "thalweg"
+"""The name under which Spark reports what was observed in a micro-batch ..."""
+BUCKETS = "buckets"
+"""... and that of its only column: rows of the output that have figures."""
+_SUMMED = (
+    "read",
+    "taken",
+    "changes",
+    "adjusts",
+    "late",
+    "dead",
+    "unwanted",
+    "state_rows",
+    "state_bytes",
+    "written",
+)
+FIGURE_COLUMNS = ("kind", "cti", "report", *_SUMMED)
 
 _ADDED = ("read", "unwanted", "taken", "changes", "adjusts", "late", "dead")
 _REMEMBERED = 1_000
@@ -77,6 +104,33 @@ class QueryStatus:
             f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in figures.items()
         )
         return f"<table>{rows}</table>"
+
+
+def observed_figures(progress: Any) -> dict[str, Any] | None:
+    """The figures of the micro-batch that Spark reports of; None: it has none."""
+    observed = progress.observedMetrics.get(FIGURES)
+    if observed is None:
+        return None
+    rows = observed[BUCKETS] or []  # as dicts in what was text, as rows of Spark otherwise
+    return figures_of_buckets([row if isinstance(row, dict) else row.asDict() for row in rows])
+
+
+def figures_of_buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of a micro-batch. Its promise is that of the slowest bucket.
+
+    >>> slow = {"kind": "figures", "cti": 10, "read": 3, "report": "{}"}
+    >>> fast = {"kind": "figures", "cti": 20, "changes": 1, "report": None}
+    >>> found = figures_of_buckets([slow, fast, {"kind": "late", "late": 2}])
+    >>> [found[name] for name in ("cti", "read", "changes", "late", "reports")]
+    [10, 3, 1, 2, ['{}']]
+    """
+    promises = [row.get("cti") for row in rows if row["kind"] == "figures"]
+    reports = [row.get("report") for row in rows]
+    return {
+        "cti": min((MIN_TIME if cti is None else cti for cti in promises), default=None),
+        **{name: sum(row.get(name) or 0 for row in rows) for name in _SUMMED},
+        "reports": [report for report in reports if report is not None],
+    }
 
 
 class Figures:

@@ -28,14 +28,12 @@ from thalweg.shards.egress import (
 )
 from thalweg.shards.fragments import FragmentPlan
 from thalweg.shards.record import ProgressRecord
+from thalweg.spark.figures import observed_figures
 from thalweg.spark.receiver_feed import Received
 from thalweg.spark.session import applied
 from thalweg.spark.stateless import StatelessStage
 
-__all__ = ["FIGURES", "Prepared"]
-
-FIGURES = "thalweg"
-"""The name under which each micro-batch reports its figures."""
+__all__ = ["Prepared"]
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,7 @@ class Prepared:
         """The figures of the micro-batch that Spark reports of; None: it has none."""
         if self.stage is not None:
             return self.stage.figures.get(progress.batchId)
-        figures = progress.observedMetrics.get(FIGURES)
-        return None if figures is None else dict(figures.asDict())
+        return observed_figures(progress)
 
     def require_form(self, form: str) -> None:
         """Refuse a form of answers that does not fit the query."""

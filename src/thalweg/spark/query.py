@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import aggregate, array_min, coalesce, col, collect_list, lit, when
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, collect_list, struct, when
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.clocks import shown_by
-from thalweg.model.time import MIN_TIME, Duration, duration_us
+from thalweg.model.time import Duration, duration_us
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import operator_ids
@@ -32,9 +32,10 @@ from thalweg.shards.record import ProgressRecord, recorded_query
 from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed
+from thalweg.spark.figures import BUCKETS, FIGURE_COLUMNS, FIGURES
 from thalweg.spark.frame_feed import Frame
 from thalweg.spark.pane_sums import summing_of, told
-from thalweg.spark.prepared import FIGURES, Prepared
+from thalweg.spark.prepared import Prepared
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
@@ -285,36 +286,11 @@ def _identity(root: Node, plan: FragmentPlan, buckets: int, consistency: str) ->
 
 
 def _observed(output: DataFrame) -> DataFrame:
-    """Figures of each micro-batch, for progress reports; the promise of a query is that of its
-    slowest bucket.
-
-    There are few rows of figures. Spark collects them, and sums them up in the driver: for sums in
-    the tasks it would generate code anew in each of them, a quarter of a task's time in the JVM.
-    """
-    figures = [
-        _total(name).alias(name)
-        for name in (
-            "read",
-            "taken",
-            "changes",
-            "adjusts",
-            "late",
-            "dead",
-            "unwanted",
-            "state_rows",
-            "state_bytes",
-            "written",
-        )
-    ]
-    promise = when(col("kind") == "figures", coalesce(col("cti"), lit(MIN_TIME)))
-    cti = array_min(collect_list(promise)).alias("cti")
-    reports = collect_list(col("report")).alias("reports")
-    return output.observe(FIGURES, cti, *figures, reports)
-
-
-def _total(name: str) -> Column:
-    """The sum of a column, without its nulls."""
-    return aggregate(collect_list(name), lit(0).cast("long"), lambda total, more: total + more)
+    """Figures of each micro-batch, for progress reports: the rows that have some, as they are. The
+    driver adds them up: Spark plans and generates code for every sum anew in each micro-batch, in
+    the driver and in each task."""
+    figures = when(col("kind") != "changes", struct(*FIGURE_COLUMNS))
+    return output.observe(FIGURES, collect_list(figures).alias(BUCKETS))
 
 
 def _read_by(
