@@ -12,6 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, Chunk, Header
 from thalweg.shards.host_worker import HostSpec, StageRunner
 from thalweg.spark.processor import STATE, micro_batch_time
+from thalweg.spark.sent_state import sent, settle
 
 __all__ = ["HostProcessor"]
 
@@ -32,7 +33,7 @@ class HostProcessor(StatefulProcessor):
 
     def use(self, state: Any, handle: Any) -> None:
         """The state variable to work with, and the handle that knows the time."""
-        self._state, self._handle = state, handle
+        self._state, self._handle = sent(state), handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         chunks: list[Chunk] = []
@@ -48,6 +49,7 @@ class HostProcessor(StatefulProcessor):
         runner = self._runner(mark)
         for output in runner.process(chunks, micro_batch_time(self._handle), self._state):
             yield _exchange_row(*output)
+        settle(self._state)
         _RUNNERS[mark] = runner
         while len(_RUNNERS) > _KEPT:
             del _RUNNERS[next(iter(_RUNNERS))]

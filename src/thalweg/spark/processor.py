@@ -34,6 +34,7 @@ from thalweg.shards.fragments import Fragment, Target
 from thalweg.shards.ingest import divide
 from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import Answer, FragmentRunner
+from thalweg.spark.sent_state import sent, settle
 
 __all__ = [
     "OUTPUT_COLUMNS",
@@ -119,7 +120,7 @@ class FragmentProcessor(StatefulProcessor):
 
     def use(self, state: Any, handle: Any) -> None:
         """The state variable to work with, and the handle that knows the time."""
-        self._state, self._handle = state, handle
+        self._state, self._handle = sent(state), handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         bucket = int(key[0])
@@ -130,6 +131,7 @@ class FragmentProcessor(StatefulProcessor):
         runner = self._runner(memory, store)
         answer = runner.process(chunks, micro_batch_time(self._handle))
         store.save(runner.slices(), runner.signatures)
+        settle(self._state)
         memory.runner = runner, memory.token
         first = bucket == spec.first  # every bucket sees every header
         read, unwanted = (answer.rows_read, answer.unwanted) if first else (0, 0)

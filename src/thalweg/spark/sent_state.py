@@ -1,0 +1,83 @@
+"""Spark's map state without a wait for each change.
+
+A worker sends every change to the JVM as a message and waits for its answer: two switches between
+threads and processes for each of some fifty slices of a micro-batch. The JVM answers in order, so
+here changes are sent one after another, and all answers are read before anything else is asked.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import MapState
+
+from thalweg.errors import StateError
+
+__all__ = ["SentState", "sent", "settle"]
+
+_MOST = 512
+"""Answers that may wait. They are small; what waits must fit into the buffer of a socket."""
+
+
+def sent(state: Any) -> Any:
+    """A state variable of Spark's, whose changes are sent and settled later; another store as it
+    is."""
+    return SentState(state) if isinstance(state, MapState) else state
+
+
+def settle(store: Any) -> None:
+    """Wait until all changes of a store are made."""
+    if isinstance(store, SentState):
+        store.settle()
+
+
+class SentState:
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self._answers = _Answers(state._mapStateClient._stateful_processor_api_client)
+        client = copy.copy(state._mapStateClient)
+        client._stateful_processor_api_client = self._answers
+        self._unanswered = copy.copy(state)
+        self._unanswered._mapStateClient = client
+
+    def getValue(self, key: tuple[str]) -> Any:
+        self.settle()
+        return self._state.getValue(key)
+
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
+        self._unanswered.updateValue(key, value)
+
+    def removeKey(self, key: tuple[str]) -> None:
+        self._unanswered.removeKey(key)
+
+    def settle(self) -> None:
+        """Wait until all changes are made."""
+        self._answers.settle()
+
+
+class _Answers:
+    """A client of the JVM that takes every message for answered, and reads the answers later."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._waiting = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _send_proto_message(self, message: bytes) -> None:
+        if self._waiting == _MOST:
+            self.settle()
+        self._client._send_proto_message(message)
+        self._waiting += 1
+
+    def _receive_proto_message(self) -> tuple[int, str, bytes]:
+        return 0, "", b""
+
+    def settle(self) -> None:
+        while self._waiting:
+            status, reason, _ = self._client._receive_proto_message()
+            self._waiting -= 1
+            if status:
+                raise StateError(f"the state store refused a change: {reason}")

@@ -1,0 +1,108 @@
+"""Changes of Spark's map state are sent without waiting. The test is the JVM at the other end of the
+socket: it takes all messages before it answers one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.streaming.map_state_client import MapStateClient
+from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResponse
+from pyspark.sql.streaming.stateful_processor import MapState
+from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
+
+from thalweg.errors import StateError
+from thalweg.spark.processor import STATE
+from thalweg.spark.sent_state import _MOST, SentState, sent, settle
+
+pickled = CPickleSerializer()
+
+
+class Server:
+    """The JVM's end: a map, changed in the order of the messages."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.refuses = False
+        self.sent: list[bytes] = []
+        self.answers: list[bytes] = []
+
+    # What Spark's client calls.
+
+    def send(self, message: bytes) -> None:
+        self.sent.append(message)
+
+    def receive(self) -> tuple[int, str, bytes]:
+        while self.sent:
+            self.answers.append(self._answer(self.sent.pop(0)))
+        answer = StateResponse.FromString(self.answers.pop(0))
+        return answer.statusCode, answer.errorMessage, answer.value
+
+    def _answer(self, message: bytes) -> bytes:
+        call = StateRequest.FromString(message).stateVariableRequest.mapStateCall
+        found = b""
+        if call.HasField("updateValue"):
+            name, blob = pickled.loads(call.updateValue.userKey)[0], call.updateValue.value
+            self.entries[name] = pickled.loads(blob)[0]
+        elif call.HasField("removeKey"):
+            self.entries.pop(pickled.loads(call.removeKey.userKey)[0], None)
+        else:
+            value = self.entries.get(pickled.loads(call.getValue.userKey)[0])
+            found = b"" if value is None else pickled.dumps((value,))
+        status = 1 if self.refuses else 0
+        answer = StateResponse(statusCode=status, errorMessage="full" * status, value=found)
+        return bytes(answer.SerializeToString())
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def state(server: Server, monkeypatch: pytest.MonkeyPatch) -> SentState:
+    client: Any = StatefulProcessorApiClient.__new__(StatefulProcessorApiClient)
+    client.pickleSer = pickled
+    monkeypatch.setattr(client, "_send_proto_message", server.send, raising=False)
+    monkeypatch.setattr(client, "_receive_proto_message", server.receive, raising=False)
+    found = sent(MapState(MapStateClient(client, *STATE[1:]), STATE[0]))
+    assert isinstance(found, SentState)
+    return found
+
+
+def test_changes_wait_for_no_answer(server: Server, state: SentState) -> None:
+    state.updateValue(("a",), (b"1",))
+    state.updateValue(("b",), (b"2",))
+    state.removeKey(("a",))
+    assert len(server.sent) == 3 and not server.entries
+    settle(state)
+    assert server.entries == {"b": b"2"} and not server.answers
+
+
+def test_what_is_read_has_all_changes(server: Server, state: SentState) -> None:
+    state.updateValue(("a",), (b"1",))
+    assert state.getValue(("a",))[0] == b"1"
+    assert state.getValue(("b",)) is None
+    assert not server.answers, "each answer was read once"
+
+
+def test_so_many_changes_as_fit_are_sent(server: Server, state: SentState) -> None:
+    for number in range(2 * _MOST + 1):
+        state.updateValue((str(number),), (b"",))
+    assert len(server.entries) == 2 * _MOST and len(server.sent) == 1
+    settle(state)
+    assert len(server.entries) == 2 * _MOST + 1
+
+
+def test_a_change_that_was_refused_fails_the_task(server: Server, state: SentState) -> None:
+    server.refuses = True
+    state.updateValue(("a",), (b"1",))
+    with pytest.raises(StateError, match="the state store refused a change: full"):
+        settle(state)
+
+
+def test_other_stores_are_used_as_they_are() -> None:
+    store = object()
+    assert sent(store) is store
+    settle(store)
