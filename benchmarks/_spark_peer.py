@@ -12,24 +12,29 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["STORES", "Store", "durations", "has_session", "peer_session", "peer_settings"]
+__all__ = ["PEERS", "STORES", "Store", "durations", "has_session", "peer_session", "peer_settings"]
 
-Store = Literal["rocksdb", "default"]
+Store = Literal["rocksdb", "default", "default, plain files"]
 STORES: tuple[Store, ...] = ("rocksdb", "default")
+PEERS: tuple[Store, ...] = (*STORES, "default, plain files")
+"""The last one writes its checkpoint as Spark does unless it is told otherwise."""
 
 _PROVIDERS = {
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "default": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
 }
 
-_FILE_MANAGER = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+_FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
+    "checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
 
 
 def peer_settings(store: Store, memory: str = "6g") -> dict[str, str]:
     """What its best user would set."""
     cores = os.cpu_count() or 1
+    files = {} if store.endswith("plain files") else _FILES
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
@@ -37,10 +42,9 @@ def peer_settings(store: Store, memory: str = "6g") -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stateStore.providerClass": _PROVIDERS[store],
+        "spark.sql.streaming.stateStore.providerClass": _PROVIDERS[store.partition(",")[0]],
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+        **files,
     }
 
 

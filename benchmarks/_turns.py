@@ -1,18 +1,18 @@
 """Ours and Spark's own in turns, in processes that stay warm.
 
 A JVM compiles what it runs for a hundred micro-batches and longer, so that the first round of each
-engine is no measure of it: it only chooses the better of Spark's two stores.
+engine is no measure of it: it only chooses the fastest of Spark's own, by store and checkpoint files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
 from benchmarks._own_process import OwnProcess
-from benchmarks._spark_peer import STORES
+from benchmarks._spark_peer import STORES, Store
 
 __all__ = ["OURS", "Turns", "store_of", "take_turns"]
 
@@ -29,7 +29,7 @@ def store_of(engine: str) -> str:
 
 
 class Turns:
-    """What was found in each round, by engine; of Spark's worse store in the first round only."""
+    """What was found in each round, by engine; of all but Spark's fastest in the first round only."""
 
     def __init__(self, runs: dict[str, list[Found]], theirs: str) -> None:
         self._runs = runs
@@ -47,11 +47,14 @@ class Turns:
 
 
 def take_turns(
-    measure: Callable[[OwnProcess, str], Found], seconds: Callable[[Found], float], rounds: int
+    measure: Callable[[OwnProcess, str], Found],
+    seconds: Callable[[Found], float],
+    rounds: int,
+    peers: Sequence[Store] = STORES,
 ) -> Turns:
-    """All engines once; then, `rounds` times, ours and the better of Spark's stores."""
+    """All engines once; then, `rounds` times, ours and the fastest of Spark's own."""
     with ExitStack() as stack:
-        names = (OURS, *(f"spark, {store}" for store in STORES))
+        names = (OURS, *(f"spark, {store}" for store in peers))
         engines = {name: stack.enter_context(OwnProcess()) for name in names}
         runs = {name: [measure(process, name)] for name, process in engines.items()}
         theirs = min(names[1:], key=lambda name: seconds(runs[name][0]))

@@ -7,11 +7,12 @@ rows come late, by up to `late_ms`. Both read the same files with the same numbe
 micro-batch, each in a process of its own on the same cores, and write to a sink that throws rows
 away; Spark's own has as many partitions as cores. Micro-batches of the warm-up are left out; the
 speed is rows over the median time of the others. `ratio_to_spark` is our rows a second over those
-of the faster of Spark's two state stores. `small_batch_rows` is measured as well: micro-batches so
-small that fixed costs decide. Those are measured `rounds` times in turns, by processes that stay
-warm, after a first round that chooses the store and does not count: a JVM compiles what it runs
-for a hundred micro-batches and longer. `micro_batch` is the median of what Spark says of its
-micro-batches, part by part; `work` is processor time for one, which a busy machine changes less.
+of the fastest of Spark's own: by state store, and by how the checkpoint's files are written.
+`small_batch_rows` is measured as well: micro-batches so small that fixed costs decide. Those are
+measured `rounds` times in turns, by processes that stay warm, after a first round that chooses the
+fastest and does not count: a JVM compiles what it runs for a hundred micro-batches and longer.
+`micro_batch` is the median of what Spark says of its micro-batches, part by part; `work` is
+processor time for one, which a busy machine changes less.
 
 `lag` is measured on the left join of a few micro-batches: how many micro-batches after a row came
 it first left without a partner, of rows that remain without one. `earlier_than_spark` is the
@@ -37,10 +38,11 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from benchmarks._own_process import OwnProcess, call
 from benchmarks._process_work import work_by_role
-from benchmarks._spark_peer import STORES, Store, has_session, peer_session
+from benchmarks._spark_peer import PEERS, Store, has_session, peer_session
 from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
+from thalweg.spark.figures import observed_figures
 
 SECOND_US = 1_000_000
 SKEW = 0.3
@@ -122,8 +124,8 @@ class Case:
 
 
 def _compare_speed(emit: Emit, case: Case, rounds: int) -> None:
-    turns = take_turns(case.measure, case.seconds, rounds)
-    for name in (OURS, *(f"spark, {store}" for store in STORES)):
+    turns = take_turns(case.measure, case.seconds, rounds, PEERS)
+    for name in (OURS, *(f"spark, {store}" for store in PEERS)):
         _emit_engine(emit, case, name, turns.of(name))
     facts = {"rounds": len(turns.of(OURS)), **case.facts}
     emit("ratio_to_spark", turns.ratio(case.seconds), "x", **facts)
@@ -291,13 +293,13 @@ def _ours(
         running = ts.start(_query(folder, band_ms, late_ms, how), checkpoint=checkpoint, **options)
         running.wait()
         for entry in running.query.recentProgress:
-            figures = next(iter(entry.observedMetrics.values()), None)
+            figures = observed_figures(entry)
             if entry.numInputRows and figures is not None:
                 found.seconds.append(entry.batchDuration / 1000)
                 found.parts.append(dict(entry.durationMs))
-                found.state_rows.append(figures["state_rows"] or 0)
-                found.state_bytes.append(figures["state_bytes"] or 0)
-                found.results += figures["changes"] or 0
+                found.state_rows.append(figures["state_rows"])
+                found.state_bytes.append(figures["state_bytes"])
+                found.results += figures["changes"]
         running.stop()
     return found
 

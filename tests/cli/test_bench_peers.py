@@ -17,7 +17,7 @@ from thalweg.cli.bench import Value
 BENCHMARKS = Path(sliding.__file__).parent
 
 
-@pytest.mark.parametrize("store", _spark_peer.STORES)
+@pytest.mark.parametrize("store", _spark_peer.PEERS)
 def test_sparks_own_has_as_many_partitions_as_cores(store: _spark_peer.Store) -> None:
     settings = _spark_peer.peer_settings(store)
     assert settings["spark.sql.shuffle.partitions"] == str(os.cpu_count())
