@@ -64,7 +64,7 @@ VARIANTS = {
 }
 """Ours: the source, and the consistency. A foreign source is a DataFrame of Spark's, whose rows are
 summed up in the JVM, or all handed over to Python."""
-SUMMED_IN = {"foreign": "JVM", "foreign_in_python": "Python"}
+SUMMED_IN = {"foreign": "the JVM", "foreign_in_python": "Python"}
 
 
 def run(
@@ -314,7 +314,7 @@ def measure_ours(
                 checkpoint=checkpoint,
                 progress=False,
             )
-            if variant in SUMMED_IN and f"in the {SUMMED_IN[variant]}" not in running.explain():
+            if variant in SUMMED_IN and f"in {SUMMED_IN[variant]}" not in running.explain():
                 raise RuntimeError(f"{variant}: {running.explain().splitlines()[-1]}")
             return running.query
 
