@@ -4,6 +4,7 @@ same rows, and what could differ is left to Python."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -36,7 +37,7 @@ COLUMNS = (
     "ts long, at timestamp, local timestamp_ntz, k long, t string, d double, m decimal(20,3), "
     "day date, b boolean, i1 tinyint, i2 smallint, i4 int, i8 long, raw binary"
 )
-EDGES = {
+EDGES: dict[str, list[Any]] = {
     "k": [0, 1, 2, -(2**63), 2**63 - 1],
     "t": ["", "a", "ä", "a\0"],
     "d": [0.0, -0.0, float("nan"), float("inf"), 1.5],
@@ -194,7 +195,7 @@ def test_constants_in_place_of_columns(spark: SparkSession) -> None:
 
 
 COMPUTED = "they are of computed values"
-LEFT_TO_PYTHON = {
+LEFT_TO_PYTHON: dict[str, tuple[Callable[[tw.Stream], tw.Stream], str | None]] = {
     "floats": (lambda e: windowed(e, "k", s=tw.sum_("d")), None),
     "largest": (lambda e: windowed(e, "k", s=tw.max_("i8")), None),
     "computed": (lambda e: windowed(e, "k", s=tw.sum_("i8 * 2")), COMPUTED),
