@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.serializers import SpecialLengths
@@ -112,7 +113,7 @@ class Worker:
         self._socket.sendall(number(SpecialLengths.END_OF_STREAM))
         assert self._number() == SpecialLengths.END_OF_STREAM
 
-    def run(self, partition: int, what: int = ANSWER, **others: int) -> int:
+    def run(self, partition: int, what: int = ANSWER, **others: Any) -> int:
         process = self.begin(partition, what, **others)
         self.finish()
         return process

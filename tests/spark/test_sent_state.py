@@ -16,7 +16,7 @@ from thalweg.errors import StateError
 from thalweg.spark.processor import STATE
 from thalweg.spark.sent_state import _MOST, SentState, sent, settle
 
-pickled = CPickleSerializer()
+pickled: Any = CPickleSerializer()
 
 
 class Server:

@@ -6,17 +6,22 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Callable
 from typing import BinaryIO
 
+import pyspark.serializers
 import pyspark.worker
-from pyspark.core.broadcast import _broadcastRegistry
+from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 from pyspark.daemon import manager
-from pyspark.serializers import SpecialLengths, read_int, write_int
+from pyspark.serializers import SpecialLengths
 
 from thalweg.spark import dispatcher
 from thalweg.spark.holders import share_holders
 
 ANSWER, WAIT, FAIL, CRASH, BROADCAST = range(5)
+
+read_int: Callable[[BinaryIO], int] = pyspark.serializers.read_int
+write_int: Callable[[int, BinaryIO], None] = pyspark.serializers.write_int
 
 
 def run_task(infile: BinaryIO, outfile: BinaryIO) -> None:
@@ -34,7 +39,7 @@ def run_task(infile: BinaryIO, outfile: BinaryIO) -> None:
         case 3:  # CRASH
             os.kill(os.getpid(), signal.SIGKILL)
         case 4:  # BROADCAST
-            _broadcastRegistry[1] = None
+            _broadcastRegistry[1] = Broadcast(path="none")
     read_int(infile)
     write_int(SpecialLengths.END_OF_STREAM, outfile)
     outfile.flush()
