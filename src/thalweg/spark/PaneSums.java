@@ -91,21 +91,21 @@ final class Layout extends AbstractFunction1 implements Serializable {
     final int[] what, of, where;
 
     /** Numbers one by one, then three for each sum. */
-    Layout(long[] told) {
-        keys = (int) told[0];
-        hop = told[1];
-        offset = told[2];
-        low = told[3];
-        high = told[4];
-        filter = (int) told[5];
-        mostCells = (int) told[6];
-        what = new int[(told.length - 7) / 3];
+    Layout(long[] numbers) {
+        keys = (int) numbers[0];
+        hop = numbers[1];
+        offset = numbers[2];
+        low = numbers[3];
+        high = numbers[4];
+        filter = (int) numbers[5];
+        mostCells = (int) numbers[6];
+        what = new int[(numbers.length - 7) / 3];
         of = new int[what.length];
         where = new int[what.length];
         for (int at = 0; at < what.length; at++) {
-            what[at] = (int) told[7 + 3 * at];
-            of[at] = (int) told[8 + 3 * at];
-            where[at] = (int) told[9 + 3 * at];
+            what[at] = (int) numbers[7 + 3 * at];
+            of[at] = (int) numbers[8 + 3 * at];
+            where[at] = (int) numbers[9 + 3 * at];
         }
     }
 
@@ -332,22 +332,22 @@ final class Cells {
         Leaving leaving = new Leaving(this);
         empty();
         if (rejected == 0) return leaving;
-        Object[] told = nobody();
-        told[layout.keys + 1] = Long.valueOf(newestRejected);
-        told[layout.keys + 2] = Long.valueOf(rejected);
-        leaving.first = new GenericInternalRow(told);
+        Object[] row = emptyRow();
+        row[layout.keys + 1] = Long.valueOf(newestRejected);
+        row[layout.keys + 2] = Long.valueOf(rejected);
+        leaving.first = new GenericInternalRow(row);
         rejected = 0;
         newestRejected = Long.MIN_VALUE;
         return leaving;
     }
 
     private Iterator badTime(Long at) {
-        Object[] told = nobody();
-        told[layout.keys + 1] = at;
-        return scala.collection.Iterator$.MODULE$.single(new GenericInternalRow(told));
+        Object[] row = emptyRow();
+        row[layout.keys + 1] = at;
+        return scala.collection.Iterator$.MODULE$.single(new GenericInternalRow(row));
     }
 
-    private Object[] nobody() {
+    private Object[] emptyRow() {
         return new Object[layout.keys + 3 + of.length];
     }
 }
@@ -359,7 +359,7 @@ final class Leaving extends AbstractIterator {
     private final UnsafeRow[] keys;
     private final long[] numbers;
     private final int count, width, keyWords;
-    private final UnsafeRow key, told;
+    private final UnsafeRow key, figures;
     private final JoinedRow row = new JoinedRow();
     private int next;
 
@@ -371,7 +371,7 @@ final class Leaving extends AbstractIterator {
         width = cells.width;
         keyWords = cells.keyWords;
         key = room(layout.keys);
-        told = room(3 + layout.what.length);
+        figures = room(3 + layout.what.length);
     }
 
     private static UnsafeRow room(int columns) {
@@ -394,13 +394,13 @@ final class Leaving extends AbstractIterator {
 
     private InternalRow rowOf(int cell) {
         int base = cell * width;
-        told.setLong(0, numbers[base + Cells.PANE] * layout.hop + layout.offset);
+        figures.setLong(0, numbers[base + Cells.PANE] * layout.hop + layout.offset);
         int others = 2 + layout.what.length;
-        for (int at = 0; at < others; at++) told.setLong(1 + at, numbers[base + Cells.NEWEST + at]);
+        for (int at = 0; at < others; at++) figures.setLong(1 + at, numbers[base + Cells.NEWEST + at]);
         int words = base + width - keyWords;
         for (int at = 0; at < keyWords; at++) {
             Platform.putLong(key.getBaseObject(), key.getBaseOffset() + 8L * at, numbers[words + at]);
         }
-        return row.apply(keyWords > 0 ? key : keys[cell], told);
+        return row.apply(keyWords > 0 ? key : keys[cell], figures);
     }
 }

@@ -3,7 +3,7 @@
 A *holder* runs the tasks of some partitions, one at a time, as a worker of Spark's would; the
 *dispatcher* forks holders, knows which of them ran a partition last, and ends a holder whose worker
 was killed (see `holders`). A worker sends a request: its process id and the name of the partition,
-with the task's connection to the JVM and a socket of its own. On that socket it is told how the task
+with the task's connection to the JVM and a socket of its own. That socket says how the task
 has ended, or that the holder is busy; where the holder has died, the socket is closed.
 """
 

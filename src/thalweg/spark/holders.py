@@ -104,12 +104,12 @@ def _query_and_partition(message: BinaryIO) -> str | None:
 
 def _hand_over(requests: socket.socket, task: str, connection: int) -> bytes:
     """Let a holder run a task: how it ended, nothing when the holder has died."""
-    waits, told = socket.socketpair()
+    waits, ending = socket.socketpair()
     with waits:
         request = f"{os.getpid()} {task}".encode()
         try:
-            with told:
-                socket.send_fds(requests, [request], [connection, told.fileno()])
+            with ending:
+                socket.send_fds(requests, [request], [connection, ending.fileno()])
         except OSError:
             return BUSY  # no dispatcher
         try:

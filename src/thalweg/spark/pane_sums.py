@@ -34,7 +34,7 @@ from thalweg.spark.feeds import Times
 from thalweg.spark.run_time_classes import java_class
 from thalweg.spark.sql_conditions import sql_condition
 
-__all__ = ["Summing", "summing_of", "told"]
+__all__ = ["Summing", "summing_of", "summing_text"]
 
 MOST_CELLS = 1 << 17
 """A task holds so many sums at most, some 20 MB, before it lets them go."""
@@ -47,7 +47,7 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class Summing:
-    """What is summed, as the JVM is told."""
+    """What is summed, as the JVM reads it."""
 
     cells: Cells
     time: str
@@ -148,7 +148,7 @@ def _in_sql(cells: Cells, schema: StructType) -> dict[str, str] | str:
     return found
 
 
-def told(summing: Summing | str) -> str:
+def summing_text(summing: Summing | str) -> str:
     """The decision in one line."""
     if isinstance(summing, Summing):
         return "panes are summed up in the JVM, and only the sums are converted for Python"

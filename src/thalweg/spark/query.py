@@ -34,7 +34,7 @@ from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed
 from thalweg.spark.figures import BUCKETS, FIGURE_COLUMNS, FIGURES
 from thalweg.spark.frame_feed import Frame
-from thalweg.spark.pane_sums import summing_of, told
+from thalweg.spark.pane_sums import summing_of, summing_text
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
 from thalweg.spark.receiver_feed import Received, bind_queues
@@ -208,7 +208,7 @@ class _Preparation:
                 ingest = Ingest(targets_of(self.plan, bucket_ids(self.buckets), source=name))
                 summing = summing_of(self.spark, feed.df, ingest, feed.times)
                 if summing is not None:
-                    lines.append(f"source {name}: {told(summing)}")
+                    lines.append(f"source {name}: {summing_text(summing)}")
         return tuple(lines)
 
     def _prepared(self, output: DataFrame, recorded: dict[str, Any], **others: Any) -> Prepared:
