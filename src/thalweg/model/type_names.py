@@ -29,6 +29,7 @@ _OTHER_NAMES: dict[str, str] = {
     "int": "int64",
     "bigint": "int64",
     "float": "float64",
+    "double": "float64",
     "text": "string",
     "str": "string",
     "boolean": "bool",

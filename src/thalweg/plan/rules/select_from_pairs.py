@@ -32,13 +32,13 @@ def apply(node: Node) -> Node | None:
         return replace(
             pairs,
             result=_picked(pairs.result, picked),
-            left_only=_picked(pairs.left_only, picked),
-            right_only=_picked(pairs.right_only, picked),
+            left_only=_picked(pairs.left_only, picked) if pairs.how in ("left", "full") else (),
+            right_only=_picked(pairs.right_only, picked) if pairs.how in ("right", "full") else (),
         )
     return None
 
 
 def _picked(columns: Named, picked: dict[str, str]) -> Named:
-    """The columns under their new names; of rows that never stand alone there are none."""
+    """The columns under their new names."""
     made = dict(columns)
-    return tuple((new, made[old]) for new, old in picked.items()) if made else ()
+    return tuple((new, made[old]) for new, old in picked.items())
