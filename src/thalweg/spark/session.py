@@ -27,6 +27,7 @@ from thalweg.errors import PlanError
 from thalweg.spark.archive_building import build_after_exit
 from thalweg.spark.class_archive import OPTIONS, archive_options
 from thalweg.spark.java import require_java
+from thalweg.spark.local_files import use_local_files
 from thalweg.spark.quiet import quiet_start
 from thalweg.spark.spark_home import home_without_archive
 from thalweg.spark.warm_python import python_for_workers, start_template
@@ -140,7 +141,7 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     if launches and local:
         if spark.sparkContext.pythonExec == sys.executable:
             spark.sparkContext.pythonExec = python_for_workers()
-        _write_no_checksums(spark)
+        use_local_files(spark.sparkContext)
         if OPTIONS not in given:
             build_after_exit()
     if not existing:
@@ -151,14 +152,6 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
 
 def _java_options() -> dict[str, str]:
     return {OPTIONS: " ".join([_TRIMMED_MEMORY, *archive_options().values()])}
-
-
-def _write_no_checksums(spark: SparkSession) -> None:
-    """Files on a local disk without a side file of checksums for each, which costs a process."""
-    context = spark.sparkContext
-    jvm: Any = context._jvm
-    local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
-    local.setWriteChecksum(False)
 
 
 def current_session() -> SparkSession:
