@@ -128,8 +128,9 @@ class SourceProgress:
             promise = np.maximum(promise, tracked)
         return promise, SourceProgress(policy, self._newest_after(sync, parts), trackers)
 
-    def after_row(self, time: int) -> SourceProgress:
-        """The progress after one more row, of a source that has neither partitions nor trackers."""
+    def after_rows(self, time: int) -> SourceProgress:
+        """The progress after rows of which the newest has this time, of a source that has neither
+        partitions nor trackers."""
         if self.policy.disorder is None or time <= self.newest.get(None, MIN_TIME):
             return self
         return SourceProgress(self.policy, {None: time}, self.trackers)

@@ -14,10 +14,10 @@ from thalweg.errors import LifetimeError, MalformedElementError, SchemaChangeErr
 from thalweg.model.batch import Batch
 from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import Bools
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.plan.properties import StreamProperties
 
-__all__ = ["ElementChecks", "is_plain_row", "refuse_first", "shown_row"]
+__all__ = ["ElementChecks", "are_plain_rows", "refuse_first", "shown_row"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +186,19 @@ class ElementChecks:
         )
 
 
-def is_plain_row(batch: Batch, schema: pa.Schema) -> bool:
-    """Whether a batch is one insert of this schema, of finite times in range and in order."""
+def are_plain_rows(batch: Batch, schema: pa.Schema) -> bool:
+    """Whether a batch is inserts of this schema, of finite times in range and in order."""
+    rows = batch.payload.num_rows
     times: tuple[Any, Any] = (batch.start, batch.end)
-    if batch.is_adjust is not None or batch.payload.num_rows != 1 or batch.schema != schema:
+    if batch.is_adjust is not None or not rows or batch.schema != schema:
         return False
     for values in times:
-        if type(values) is not np.ndarray or values.dtype != np.int64 or values.shape != (1,):
+        if type(values) is not np.ndarray or values.dtype != np.int64 or values.shape != (rows,):
             return False
-    return bool(MIN_TIME < times[0].item() < times[1].item() < MAX_TIME)
+    start, end = times
+    if rows == 1:
+        return bool(MIN_TIME < start.item() < end.item() < MAX_TIME)
+    return least(start) > MIN_TIME and greatest(end) < MAX_TIME and bool((end > start).all())
 
 
 def _named(schema: pa.Schema) -> str:

@@ -46,14 +46,14 @@ from thalweg.model.progress import (
     progress_text,
 )
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
     Slices,
     StateSize,
     map_progress,
 )
 from thalweg.operators.source.adjustable_rows import AdjustableRows
-from thalweg.operators.source.element_checks import is_plain_row, shown_row
+from thalweg.operators.source.element_checks import are_plain_rows, shown_row
 from thalweg.operators.source.late_rewrites import LateRewrites, RewrittenBatch, rewrite_late
 from thalweg.operators.source.promised_areas import PromisedAreas
 from thalweg.operators.source.promising_source import PromisingSource
@@ -157,7 +157,7 @@ class IngressKernel(PromisingSource):
         if self._policy.trusted:
             self._advance(batch.progress, len(batch))
             return batch.with_progress(self._progress)
-        if len(batch.start) == 1 and self._is_plain(batch):
+        if self._is_plain(batch):
             return self._admit_plain(batch)
         batch = self._checks().checked(batch)
         in_data = self._checked_promises(batch.progress)
@@ -201,12 +201,12 @@ class IngressKernel(PromisingSource):
         return map_progress(self._progress, lambda time: roll_down(time, self.output_grid))
 
     def _is_plain(self, batch: Batch) -> bool:
-        """Whether a batch of one row is a valid insert in time, and nothing but the CTI and the
-        start decide that: no groups, columns, punctuations or unwanted rows."""
+        """Whether all rows of a batch are valid inserts in time, and nothing but the CTI and their
+        starts decide that: no groups, columns, punctuations or unwanted rows."""
         if (
             not self._follows_starts
-            or batch.progress is not NO_PROGRESS
-            or not is_plain_row(batch, self.schema)
+            or not self._has_plain_promise(batch.progress)
+            or not are_plain_rows(batch, self.schema)
             or self._punctuations
             or self._areas
             or self._progress.scoped
@@ -216,18 +216,32 @@ class IngressKernel(PromisingSource):
             or self.unwanted_before > MIN_TIME
         ):
             return False
-        start = batch.start.item()
-        lasts = self._declared.constant_duration
-        return start >= self.promised and (lasts is None or batch.end.item() - start == lasts)
+        lasts, disorder = self._declared.constant_duration, self._policy.disorder
+        if lasts is not None and (batch.end - batch.start != lasts).any():
+            return False
+        first = least(batch.start)
+        # Every row is in time in any order, so that this one need not be looked at.
+        return first >= self.promised and (
+            disorder is None or first >= greatest(batch.start) - disorder
+        )
+
+    def _has_plain_promise(self, progress: Progress) -> bool:
+        """Whether a batch promises nothing but a time, which does not go back."""
+        if progress is NO_PROGRESS:
+            return True
+        cti = progress.cti
+        about_some = progress.scoped or progress.boxes or progress.group_boxes or progress.areas
+        return not about_some and type(cti) is int and self._progress.cti <= cti < MAX_TIME
 
     def _admit_plain(self, batch: Batch) -> Batch:
-        """What `process` does with a plain row (see `_is_plain`), without making columns of it."""
+        """What `process` does with plain rows (see `_is_plain`), which need not be compared with
+        promises one by one."""
         if self._tracks:
             self._adjustable.apply(batch)
         self._batches += 1
-        self._observed = self._observed.after_row(batch.start.item())
+        self._observed = self._observed.after_rows(greatest(batch.start))
         before = self._progress
-        self._advance(self._observed.now(NO_PROGRESS, None, before, self._grid), 1)
+        self._advance(self._observed.now(batch.progress, None, before, self._grid), len(batch))
         if self._progress is not before:
             self._drop_settled(before)
         return batch.with_progress(self._output_progress())
