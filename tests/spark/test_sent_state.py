@@ -3,6 +3,7 @@ socket: it takes all messages before it answers one."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -14,30 +15,43 @@ from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcesso
 
 from thalweg.errors import StateError
 from thalweg.spark.processor import STATE
-from thalweg.spark.sent_state import _MOST, SentState, sent, settle
+from thalweg.spark.sent_state import _MOST, _MOST_BYTES, SentState, sent, settle
 
 pickled: Any = CPickleSerializer()
 
 
 class Server:
-    """The JVM's end: a map, changed in the order of the messages."""
+    """The JVM's end of a socket: a map, changed in the order of the messages."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
         self.refuses = False
-        self.sent: list[bytes] = []
-        self.answers: list[bytes] = []
+        self.writes = 0
+        self._unread = b""
+        self._answers = b""
 
-    # What Spark's client calls.
+    @property
+    def is_silent(self) -> bool:
+        return not self._answers and not self._unread
 
-    def send(self, message: bytes) -> None:
-        self.sent.append(message)
+    # What Spark's client does with a socket.
 
-    def receive(self) -> tuple[int, str, bytes]:
-        while self.sent:
-            self.answers.append(self._answer(self.sent.pop(0)))
-        answer = StateResponse.FromString(self.answers.pop(0))
-        return answer.statusCode, answer.errorMessage, answer.value
+    def write(self, data: Any) -> None:
+        self.writes += len(data) > 4  # the client writes numbers by themselves
+        self._unread += bytes(data)
+
+    def flush(self) -> None:
+        pass
+
+    def read(self, length: int) -> bytes:
+        while self._unread:
+            version, size = struct.unpack("!ii", self._unread[:8])
+            assert version == 0
+            answer = self._answer(self._unread[8 : 8 + size])
+            self._answers += struct.pack("!i", len(answer)) + answer
+            self._unread = self._unread[8 + size :]
+        found, self._answers = self._answers[:length], self._answers[length:]
+        return found
 
     def _answer(self, message: bytes) -> bytes:
         call = StateRequest.FromString(message).stateVariableRequest.mapStateCall
@@ -61,11 +75,10 @@ def server() -> Server:
 
 
 @pytest.fixture
-def state(server: Server, monkeypatch: pytest.MonkeyPatch) -> SentState:
+def state(server: Server) -> SentState:
     client: Any = StatefulProcessorApiClient.__new__(StatefulProcessorApiClient)
     client.pickleSer = pickled
-    monkeypatch.setattr(client, "_send_proto_message", server.send, raising=False)
-    monkeypatch.setattr(client, "_receive_proto_message", server.receive, raising=False)
+    client.sockfile = server
     found = sent(MapState(MapStateClient(client, *STATE[1:]), STATE[0]))
     assert isinstance(found, SentState)
     return found
@@ -75,22 +88,33 @@ def test_changes_wait_for_no_answer(server: Server, state: SentState) -> None:
     state.updateValue(("a",), (b"1",))
     state.updateValue(("b",), (b"2",))
     state.removeKey(("a",))
-    assert len(server.sent) == 3 and not server.entries
+    assert not server.entries
     settle(state)
-    assert server.entries == {"b": b"2"} and not server.answers
+    assert server.writes == 1
+    assert server.entries == {"b": b"2"} and server.is_silent
+
+
+def test_large_changes_are_sent_at_once(server: Server, state: SentState) -> None:
+    for name in "abc":
+        state.updateValue((name,), (bytes(_MOST_BYTES),))
+    assert server.writes == 3
+    settle(state)
+    assert {name: len(blob) for name, blob in server.entries.items()} == dict.fromkeys(
+        "abc", _MOST_BYTES
+    )
 
 
 def test_what_is_read_has_all_changes(server: Server, state: SentState) -> None:
     state.updateValue(("a",), (b"1",))
     assert state.getValue(("a",))[0] == b"1"
     assert state.getValue(("b",)) is None
-    assert not server.answers, "each answer was read once"
+    assert server.is_silent, "each answer was read once"
 
 
 def test_so_many_changes_as_fit_are_sent(server: Server, state: SentState) -> None:
     for number in range(2 * _MOST + 1):
         state.updateValue((str(number),), (b"",))
-    assert len(server.entries) == 2 * _MOST and len(server.sent) == 1
+    assert len(server.entries) == 2 * _MOST
     settle(state)
     assert len(server.entries) == 2 * _MOST + 1
 

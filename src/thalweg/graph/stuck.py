@@ -35,18 +35,21 @@ class StuckInputs:
     def observe(self) -> None:
         """Note promises and held rows; to be called when all input has been processed."""
         for operator in self._watched:
+            rows = None
             for port in range(operator.kernel.ports):
                 now, key = _promise_of(operator, port), (operator.id, port)
                 if now != self._promise.get(key, NO_PROGRESS.cti):
-                    self._promise[key] = now
-                    self._held[key] = operator.kernel.state_size().rows
+                    rows = operator.kernel.state_size().rows if rows is None else rows
+                    self._promise[key], self._held[key] = now, rows
 
     def warnings(self) -> list[str]:
         """A line for each input that is stuck."""
         found = []
         for operator in self._watched:
-            rows = operator.kernel.state_size().rows
             promises = [_promise_of(operator, port) for port in range(operator.kernel.ports)]
+            if min(promises) == max(promises):
+                continue
+            rows = operator.kernel.state_size().rows
             for port, promise in enumerate(promises):
                 before = self._held.get((operator.id, port), 0)
                 if (

@@ -2,12 +2,13 @@
 
 A worker sends every change to the JVM as a message and waits for its answer: two switches between
 threads and processes for each of some fifty slices of a micro-batch. The JVM answers in order, so
-here changes are sent one after another, and all answers are read before anything else is asked.
+here changes are sent many at a time, and all answers are read before anything else is asked.
 """
 
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import MapState
@@ -18,6 +19,8 @@ __all__ = ["SentState", "sent", "settle"]
 
 _MOST = 512
 """Answers that may wait. They are small; what waits must fit into the buffer of a socket."""
+_MOST_BYTES = 1 << 20
+"""Bytes of changes that wait to be sent."""
 
 
 def sent(state: Any) -> Any:
@@ -62,6 +65,8 @@ class _Answers:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._waiting = 0
+        self._writer = copy.copy(client)
+        self._writer.sockfile = self._unsent = io.BytesIO()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -69,13 +74,23 @@ class _Answers:
     def _send_proto_message(self, message: bytes) -> None:
         if self._waiting == _MOST:
             self.settle()
-        self._client._send_proto_message(message)
+        self._writer._send_proto_message(message)
         self._waiting += 1
+        if self._unsent.tell() >= _MOST_BYTES:
+            self._send()
 
     def _receive_proto_message(self) -> tuple[int, str, bytes]:
         return 0, "", b""
 
+    def _send(self) -> None:
+        self._client.sockfile.write(self._unsent.getbuffer())
+        self._client.sockfile.flush()
+        self._unsent.seek(0)
+        self._unsent.truncate()
+
     def settle(self) -> None:
+        if self._unsent.tell():
+            self._send()
         while self._waiting:
             status, reason, _ = self._client._receive_proto_message()
             self._waiting -= 1

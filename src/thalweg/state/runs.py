@@ -28,6 +28,7 @@ __all__ = ["Columns", "Run", "read_columns", "write_columns"]
 _INT64 = pa.int64().id
 _PATCHED = 4
 """A run is written again when more than one in so many rows has been patched."""
+_UNKNOWN = -1
 _SPARE = 256
 """So many payloads that no row has any more are cheaper to keep than to leave out."""
 
@@ -39,7 +40,17 @@ class Columns:
     of rows that are put `aside` is gathered when it is asked for as a whole.
     """
 
-    __slots__ = ("_end", "_from", "_payload", "_weight", "duration", "group", "marks", "start")
+    __slots__ = (
+        "_end",
+        "_from",
+        "_payload",
+        "_payload_bytes",
+        "_weight",
+        "duration",
+        "group",
+        "marks",
+        "start",
+    )
 
     def __init__(
         self,
@@ -54,6 +65,7 @@ class Columns:
         self.group, self.start, self._end, self._weight = group, start, end, weight
         self.marks, self._payload, self.duration = marks, payload, duration
         self._from: Codes | None = None
+        self._payload_bytes = _UNKNOWN
 
     def __len__(self) -> int:
         return len(self.start)
@@ -128,6 +140,7 @@ class Columns:
         """The same rows with no other payloads beside theirs."""
         if self._from is not None:
             self._payload, self._from = take_rows(self._payload, self._from), None
+            self._payload_bytes = _UNKNOWN
         return self
 
     def aside(self, which: Codes) -> Columns:
@@ -181,6 +194,7 @@ class Columns:
             begin = payload.num_rows
             self._from = np.concatenate((self._from, np.arange(begin, begin + len(more))))
         self._payload = pa.concat_batches((payload, more.payload))
+        self._payload_bytes = _UNKNOWN
         self._end = np.concatenate((self.end, more.end))
         self._weight = np.concatenate((self.weight, more.weight))
         self.group = np.concatenate((self.group, more.group))
@@ -192,8 +206,11 @@ class Columns:
     def nbytes(self) -> int:
         """Bytes of the rows; groups, by which they are found, are not state: they follow from the
         payload."""
+        self.gathered()
+        if self._payload_bytes == _UNKNOWN:
+            self._payload_bytes = int(self._payload.nbytes)
         kept = [c for c in (self.start, self._end, self._weight, *self.marks) if c is not None]
-        return int(self.payload.nbytes) + sum(column.nbytes for column in kept)
+        return self._payload_bytes + sum(column.nbytes for column in kept)
 
 
 @dataclass(slots=True, eq=False)
