@@ -1,7 +1,8 @@
 """Ours and Spark's own in turns, in processes that stay warm.
 
-A JVM compiles what it runs for a hundred micro-batches and longer, so that the first round of each
-engine is no measure of it: it only chooses the fastest of Spark's own, by store and checkpoint files.
+A JVM compiles what it runs for some hundred micro-batches, so that the first round of each engine is
+no measure of it: it only chooses the fastest of Spark's own, by store and checkpoint files. More
+rounds may be left out to warm both up.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ def take_turns(
     seconds: Callable[[Found], float],
     rounds: int,
     peers: Sequence[Store] = STORES,
+    warm_rounds: int = 0,
 ) -> Turns:
-    """All engines once; then, `rounds` times, ours and the fastest of Spark's own."""
+    """All engines once; then, `rounds` times, ours and the fastest of Spark's own. Before those the
+    two take turns for `warm_rounds` that do not count."""
     with ExitStack() as stack:
         names = (OURS, *(f"spark, {store}" for store in peers))
         engines = {name: stack.enter_context(OwnProcess()) for name in names}
@@ -60,7 +63,9 @@ def take_turns(
         theirs = min(names[1:], key=lambda name: seconds(runs[name][0]))
         for name in set(names) - {OURS, theirs}:
             engines[name].close()
-        for number in range(rounds):
+        for number in range(-warm_rounds, rounds):
             for name in (OURS, theirs)[:: -1 if number % 2 else 1]:
-                runs[name].append(measure(engines[name], name))
+                found = measure(engines[name], name)
+                if number >= 0:
+                    runs[name].append(found)
     return Turns(runs, theirs)

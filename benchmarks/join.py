@@ -4,13 +4,14 @@ the same Parquet files.
 Rows of both streams with equal keys meet when they are less than half of `band_ms` apart. Keys are
 mildly skewed and as many as it takes for about as many pairs as rows of a stream; a fifth of the
 rows come late, by up to `late_ms`. Both read the same files with the same number of rows in a
-micro-batch, each in a process of its own on the same cores, and write to a sink that throws rows
-away; Spark's own has as many partitions as cores. Micro-batches of the warm-up are left out; the
-speed is rows over the median time of the others. `ratio_to_spark` is our rows a second over those
-of the fastest of Spark's own: by state store, and by how the checkpoint's files are written.
-`small_batch_rows` is measured as well: micro-batches so small that fixed costs decide. Those are
-measured `rounds` times in turns, by processes that stay warm, after a first round that chooses the
-fastest and does not count: a JVM compiles what it runs for a hundred micro-batches and longer.
+micro-batch, each in a process of its own on the same cores, and write to the sink of Spark's that
+throws rows away; Spark's own has as many partitions as cores. Micro-batches of the warm-up are left
+out; the speed is rows over the median time of the others. `ratio_to_spark` is our rows a second
+over those of the fastest of Spark's own: by state store, and by how the checkpoint's files are
+written. `small_batch_rows` is measured as well: micro-batches so small that fixed costs decide.
+Those are measured `rounds` times in turns, by processes that stay warm, after a round that chooses
+the fastest and `warm_rounds` more, none of which counts: a JVM compiles what it runs for some
+hundred micro-batches.
 `micro_batch` is the median of what Spark says of its micro-batches, part by part; `work` is
 processor time for one, which a busy machine changes less.
 
@@ -56,11 +57,13 @@ def run(
     batches: int = 20,
     warm_up: int = 5,
     small_batch_rows: int = 20_000,
+    small_batches: int = 40,
     band_ms: int = 1_000,
     late_ms: int = 5_000,
     rate: int = 10_000,
     spark_budget_s: float = 120.0,
     rounds: int = 5,
+    warm_rounds: int = 5,
     measured: str = "large,small,lag",
 ) -> None:
     """Measure speed, state and lag; Spark's own gets at most `spark_budget_s` for each of its state
@@ -70,8 +73,12 @@ def run(
     try:
         keys = keys_for(1.0, rate * band_ms / 1_000)
         sizes = {
-            "large": (rows, batches, 0),
-            "small": (small_batch_rows // 2 * batches, batches, rounds),
+            "large": (rows, batches, (0, 0)),
+            "small": (
+                small_batch_rows // 2 * small_batches,
+                small_batches,
+                (rounds, warm_rounds),
+            ),
         }
         for name, (count, files, more) in sizes.items():
             for number, side in enumerate(("left", "right")):
@@ -123,8 +130,9 @@ class Case:
         return float(median(found["seconds"][self.warm_up :] or found["seconds"][-1:]))
 
 
-def _compare_speed(emit: Emit, case: Case, rounds: int) -> None:
-    turns = take_turns(case.measure, case.seconds, rounds, PEERS)
+def _compare_speed(emit: Emit, case: Case, more: tuple[int, int]) -> None:
+    """`more`: rounds that count and rounds that do not."""
+    turns = take_turns(case.measure, case.seconds, more[0], PEERS, more[1])
     for name in (OURS, *(f"spark, {store}" for store in PEERS)):
         _emit_engine(emit, case, name, turns.of(name))
     facts = {"rounds": len(turns.of(OURS)), **case.facts}
@@ -194,7 +202,7 @@ def measure_lag(
         _sparks(spark, Path(folder), band_ms, late_ms, "left", budget_s, their_sink)
     else:
         ts.session(spark__driver__memory="6g")
-        _ours(Path(folder), band_ms, late_ms, "left", our_sink, engine)
+        _ours_into(our_sink, Path(folder), band_ms, late_ms, "left", engine)
     return list(left.items())
 
 
@@ -279,28 +287,42 @@ def _query(folder: Path, band_ms: int, late_ms: int, how: str) -> tw.Stream:
     return left.window_join(right, "key", window=near, how=how)
 
 
-def _ours(
+def _ours(folder: Path, band_ms: int, late_ms: int, how: str) -> Reports:
+    """Into the sink that throws rows away, which Spark's own has too."""
+    with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as checkpoint:
+        rows = ts.frame(_query(folder, band_ms, late_ms, how), checkpoint=checkpoint)
+        writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return _reports(query)
+
+
+def _ours_into(
+    sink: Callable[[Any, int], None],
     folder: Path,
     band_ms: int,
     late_ms: int,
     how: str,
-    to: Any = "noop",
-    consistency: str = "speculative",
-) -> Reports:
-    found = Reports()
+    consistency: str,
+) -> None:
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as checkpoint:
-        options: dict[str, Any] = {"to": to, "consistency": consistency, "trigger": "available now"}
-        running = ts.start(_query(folder, band_ms, late_ms, how), checkpoint=checkpoint, **options)
+        query = _query(folder, band_ms, late_ms, how)
+        options: dict[str, Any] = {"consistency": consistency, "trigger": "available now"}
+        running = ts.start(query, to=sink, checkpoint=checkpoint, progress=False, **options)
         running.wait()
-        for entry in running.query.recentProgress:
-            figures = observed_figures(entry)
-            if entry.numInputRows and figures is not None:
-                found.seconds.append(entry.batchDuration / 1000)
-                found.parts.append(dict(entry.durationMs))
-                found.state_rows.append(figures["state_rows"])
-                found.state_bytes.append(figures["state_bytes"])
-                found.results += figures["changes"]
         running.stop()
+
+
+def _reports(query: Any) -> Reports:
+    found = Reports()
+    for entry in query.recentProgress:
+        figures = observed_figures(entry)
+        if entry.numInputRows and figures is not None:
+            found.seconds.append(entry.batchDuration / 1000)
+            found.parts.append(dict(entry.durationMs))
+            found.state_rows.append(figures["state_rows"])
+            found.state_bytes.append(figures["state_bytes"])
+            found.results += figures["changes"]
     return found
 
 
