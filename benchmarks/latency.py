@@ -48,6 +48,8 @@ EVERY = 0.1
 PATIENCE_S = 180.0
 """How long a query may take to answer the first time, or to answer what has come."""
 WARM_BATCHES = 10
+HEARD_S = 10.0
+"""While a query warms up, how often it is asked about its micro-batches: it remembers the newest."""
 ENGINES = ("thalweg", "spark")
 COLUMNS = pa.schema([("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())])
 
@@ -138,9 +140,11 @@ class _Run:
     def watch(self, running: Any, seconds: float, warm_up: float) -> dict[str, Any]:
         self._wait(running, lambda: bool(self._answered))
         warm = time.monotonic() + warm_up
-        self._wait(running, lambda: time.monotonic() > warm and len(self._answered) >= WARM_BATCHES)
+        while time.monotonic() < warm or len(self._answered) < WARM_BATCHES:
+            self._wait_until(running, min(warm, time.monotonic() + HEARD_S))
+            self._hear(running)
         begin, first, work = time.monotonic(), len(self._answered), work_by_role(os.getpid())
-        self._wait(running, lambda: time.monotonic() > begin + seconds)
+        self._wait_until(running, begin + seconds)
         done = len(self._answered) - first
         work = Counter({role: now - work[role] for role, now in work_by_role(os.getpid()).items()})
         late = None
@@ -167,6 +171,9 @@ class _Run:
             if time.monotonic() > limit:
                 raise RuntimeError(f"no answer to what came within {PATIENCE_S:.0f} s")
             time.sleep(0.2)
+
+    def _wait_until(self, running: Any, when: float) -> None:
+        self._wait(running, lambda: time.monotonic() > when)
 
     def _wait_for_batch(self, running: Any, number: int) -> None:
         self._wait(running, lambda: max(self._answered) >= number)

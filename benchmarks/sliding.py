@@ -16,7 +16,9 @@ turns by processes that stay warm.
 It ends within `minutes`: a measurement gets its share of the time that is left. Other consistencies
 and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer;
 `summed_in` says where its rows became sums, and `foreign_in_python` has all of them go to Python.
-`-o parts=small` and `-o parts=large` measure one half alone.
+`-o parts=small` and `-o parts=large` measure one half alone; `-o parts=foreign` the DataFrame in
+micro-batches of `batch_rows` at RANGE/SLIDE 10, in turns by processes that stay warm, of which the
+first rounds do not count: a JVM compiles what it runs for some hundred micro-batches.
 """
 
 from __future__ import annotations
@@ -49,11 +51,10 @@ SEARCH_RATIO = 10
 COPIES = 40_000_000
 """Spark's own copies a row for each of its windows. It gets so few rows that it makes at most this
 many copies in a micro-batch."""
-SMALL_FILES, SMALL_WARM_UP, SMALL_S = 24, 6, 12.0
-"""Of small micro-batches: how many there are, how many of them are left out each time, and the most
-seconds for all of them."""
 START_UNITS, SHORTEST_S = 2, 6.0
 """What starting a process and warming it up takes, in measurements; the least time of one."""
+FOREIGN_ROUNDS = (3, 3)
+"""Rounds that count, after rounds that do not."""
 DUCKDB_FILES = 40
 """DuckDB takes its rows in one batch of so many files."""
 VARIANTS = {
@@ -88,7 +89,9 @@ def run(
     counts, wanted = [int(k) for k in str(keys).split(",")], variants.split(",")
     began = monotonic()
     if "small" in parts.split(","):
-        _compare_small(emit, counts[0], rate, small_batch_rows, rounds)
+        _compare_in_turns(emit, Small(counts[0], rate, small_batch_rows, rounds=rounds))
+    for count in counts if "foreign" in parts.split(",") else ():
+        _compare_in_turns(emit, Foreign(count, rate, batch_rows, batches=rows // batch_rows))
     if "large" not in parts.split(","):
         return
     compared = [int(ratio) for ratio in str(ratios).split(",")]
@@ -171,42 +174,84 @@ def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], S
     return sizes, better
 
 
-def _compare_small(emit: Emit, keys: int, rate: int, size: int, rounds: int) -> None:
+@dataclass(frozen=True)
+class Small:
     """Micro-batches so small that fixed costs decide."""
+
+    keys: int
+    rate: int
+    size: int
+    batches: int = 24
+    warm_up: int = 6
+    """Micro-batches that are left out each time."""
+    budget_s: float = 12.0
+    """The most seconds for all of them."""
+    rounds: int = 2
+    warm_rounds: int = 0
+    variant: str = "final"
+    sizes: str = "small"
+
+    @property
+    def file_rows(self) -> int:
+        return min(self.size, FILE_ROWS)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "sizes": self.sizes,
+            "rows_per_batch": self.size,
+            "keys": self.keys,
+            "range_over_slide": SEARCH_RATIO,
+            "rounds": self.rounds,
+        }
+        if self.variant in SUMMED_IN:
+            facts |= {"source": VARIANTS[self.variant][0], "summed_in": SUMMED_IN[self.variant]}
+        return facts
+
+
+@dataclass(frozen=True)
+class Foreign(Small):
+    """Micro-batches of a DataFrame of Spark's, for both engines of the same size."""
+
+    budget_s: float = 60.0
+    rounds: int = FOREIGN_ROUNDS[0]
+    warm_rounds: int = FOREIGN_ROUNDS[1]
+    variant: str = "foreign"
+    sizes: str = "equal"
+
+
+def _compare_in_turns(emit: Emit, case: Small) -> None:
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
 
     def measure(process: OwnProcess, engine: str) -> dict[str, Any]:
         told: dict[str, Any] = {
             "folder": str(folder),
-            "trials": [[size, SEARCH_RATIO]],
-            "batches": SMALL_FILES,
-            "warm_up": SMALL_WARM_UP,
-            "budget_s": SMALL_S,
-            "file_rows": size,
+            "trials": [[case.size, SEARCH_RATIO]],
+            "batches": case.batches,
+            "warm_up": case.warm_up,
+            "budget_s": case.budget_s,
+            "file_rows": case.file_rows,
         }
         if engine == OURS:
+            told |= {"variant": case.variant}
             (speed,) = process.call("benchmarks.sliding:measure_ours", **told)
         else:
             store = store_of(engine)
             (speed,) = process.call("benchmarks.sliding:measure_spark", store=store, **told)
         return {"rows_per_s": speed}
 
-    facts: dict[str, Any] = {
-        "sizes": "small",
-        "rows_per_batch": size,
-        "keys": keys,
-        "range_over_slide": SEARCH_RATIO,
-    }
+    def seconds(found: dict[str, Any]) -> float:
+        return 1 / float(found["rows_per_s"])
+
     try:
-        _write(folder, keys, SMALL_FILES * size, rate, size)
-        turns = take_turns(measure, lambda found: 1 / float(found["rows_per_s"]), rounds)
+        _write(folder, case.keys, case.batches * case.size, case.rate, case.file_rows)
+        turns = take_turns(measure, seconds, case.rounds, warm_rounds=case.warm_rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for engine in (OURS, turns.theirs):
         speed = median(found["rows_per_s"] for found in turns.of(engine))
-        emit("rows_per_s", speed, "1/s", engine=engine, rounds=rounds, **facts)
-    ratio = turns.ratio(lambda found: 1 / float(found["rows_per_s"]))
-    emit("ratio_to_spark", ratio, "x", rounds=rounds, **facts)
+        emit("rows_per_s", speed, "1/s", engine=engine, **case.facts)
+    emit("ratio_to_spark", turns.ratio(seconds), "x", **case.facts)
 
 
 def _compare(
