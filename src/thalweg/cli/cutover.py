@@ -19,7 +19,9 @@ from thalweg.model.time import MIN_TIME
 __all__ = ["cutover"]
 
 T = TypeVar("T")
-_LOOK_S = 0.1
+_LOOK_S = 0.02
+_LEVEL_S = 5.0
+"""How long NEW may take to be level with the answer; after that one CTI behind will do."""
 
 
 @click.command
@@ -70,14 +72,15 @@ def cutover(
 
 @dataclass
 class _Replacement:
-    """A cutover in progress: the replicas of OLD (`leaving`), those of NEW (`started`), and the last
-    two CTIs of the answer."""
+    """A cutover in progress: the replicas of OLD (`leaving`), those of NEW (`started`), the last
+    two CTIs of the answer, and since when NEW has been one behind."""
 
     folder: HaFolder
     wait: _Waiting
     leaving: list[str]
     started: list[str]
     ctis: list[int]
+    behind_since: float | None = None
 
     @classmethod
     def start(
@@ -131,17 +134,24 @@ class _Replacement:
         }
 
     def _caught_up(self, *, joined: bool) -> dict[str, Any] | None:
-        """The status of the merge if NEW is at most one CTI behind the answer, so that a switch
-        delays no answer; otherwise None. NEW's CTIs are those of a candidate, or, once it has
-        joined, those of an input of the merge."""
+        """The status of the merge if NEW is level with the answer, so that a switch delays no
+        answer, or has been one CTI behind for a while; otherwise None. NEW's CTIs are those of a
+        candidate, or, once it has joined, those of an input of the merge."""
         status = self.folder.status() or {}
         if status.get("cti", MIN_TIME) > self.ctis[-1]:
             self.ctis = [self.ctis[-1], status["cti"]]
         inputs = (status if joined else status.get("candidate", {})).get("inputs", {})
-        close = [
-            name for name in self.started if name in inputs and inputs[name]["cti"] >= self.ctis[0]
-        ]
-        return status if len(close) == len(self.started) else None
+        slowest = min(
+            inputs[name]["cti"] if name in inputs else MIN_TIME - 1 for name in self.started
+        )
+        now = time.monotonic()
+        if slowest < self.ctis[0]:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = now
+        is_level = slowest >= self.ctis[-1]
+        waited = self.behind_since is not None and now - self.behind_since >= _LEVEL_S
+        return status if is_level or waited else None
 
 
 def _switched(status: dict[str, Any] | None, before: int) -> dict[str, Any] | None:

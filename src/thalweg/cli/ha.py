@@ -22,7 +22,7 @@ from thalweg.model.time import MIN_TIME
 
 __all__ = ["ha"]
 
-_LOOK_S = 0.1
+_LOOK_S = 0.05
 _STANDBY = "standby"
 _STARTED_S = 60.0
 """How long a process that starts gives way to others at most."""
