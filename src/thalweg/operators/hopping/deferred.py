@@ -49,8 +49,11 @@ class DeferredKernel(WrappedOperator):
     def __init__(self, inner: Operator, release: Release) -> None:
         super().__init__(inner)
         self._release = release
+        self._is_final = release.consistency.is_final
         self._waiting: list[Batch] = []
         self._rows = 0
+        self._weighed = (0, 0)
+        """Of how many of the waiting batches the bytes are known, and how many those are."""
         self._last: Batch | None = None
         """The last of the batches that wait, or came without rows."""
         self._watermark = self._closes_at = self._answers_at = self._revises_before = MIN_TIME
@@ -70,19 +73,20 @@ class DeferredKernel(WrappedOperator):
         return self._silence
 
     def _is_due(self, batch: Batch, count: int) -> bool:
-        progress, consistency = batch.progress, self._release.consistency
+        progress = batch.progress
         if self._answers_at_once or self._rows + count > _MOST_ROWS or batch.is_adjust is not None:
             return True
         cti = progress.cti
         if cti >= self._closes_at or progress.speaks_of_groups or progress.boxes:
             return True
-        if consistency.is_final:  # no row comes before the CTI, and no window answers before it
+        if self._is_final:  # no row comes before the CTI, and no window answers before it
             return False
         if count:
             if least(batch.start) < self._revises_before:
                 return True
             self._watermark = max(self._watermark, greatest(batch.start))
-        return consistency.threshold(max(self._watermark, cti), cti) >= self._answers_at
+        newest = max(self._watermark, cti)
+        return self._release.consistency.threshold(newest, cti) >= self._answers_at
 
     def _look_ahead(self) -> None:
         """The times at which something is due."""
@@ -102,7 +106,7 @@ class DeferredKernel(WrappedOperator):
         if self._waiting:
             parts = [*self._waiting, batch]
             batch = Batch.concat(parts, batch.schema)
-            self._waiting, self._rows = [], 0
+            self._waiting, self._rows, self._weighed = [], 0, (0, 0)
         self._last = None
         answer = self.inner.process(0, batch)
         self._silence = Batch.empty(self.schema, answer.progress)
@@ -125,11 +129,14 @@ class DeferredKernel(WrappedOperator):
         return self.inner.snapshot()
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._waiting, self._rows, self._last = [], 0, None
+        self._waiting, self._rows, self._weighed, self._last = [], 0, (0, 0), None
         self.inner.restore(slices)
         self._silence = Batch.empty(self.schema, Progress(self._release.promise()))
         self._look_ahead()
 
     def state_size(self) -> StateSize:
-        held = sum(batch.payload.nbytes + 16 * len(batch) for batch in self._waiting)
+        known, held = self._weighed
+        for batch in self._waiting[known:]:
+            held += batch.payload.nbytes + 16 * len(batch)
+        self._weighed = len(self._waiting), held
         return self.inner.state_size() + StateSize(self._rows, held)
