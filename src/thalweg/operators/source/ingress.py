@@ -87,6 +87,11 @@ _VALUES = (
 Rows and ledgers are changed in place."""
 
 
+_FEW_ROWS = 256
+"""In a larger batch what is saved is little, and rows of its end are often later than the disorder
+allows for those of its beginning."""
+
+
 class IngressKernel(PromisingSource):
     """
     >>> import thalweg as tw
@@ -201,10 +206,11 @@ class IngressKernel(PromisingSource):
         return map_progress(self._progress, lambda time: roll_down(time, self.output_grid))
 
     def _is_plain(self, batch: Batch) -> bool:
-        """Whether all rows of a batch are valid inserts in time, and nothing but the CTI and their
-        starts decide that: no groups, columns, punctuations or unwanted rows."""
+        """Whether all rows of a small batch are valid inserts in time, and nothing but the CTI and
+        their starts decide that: no groups, columns, punctuations or unwanted rows."""
         if (
             not self._follows_starts
+            or len(batch.start) > _FEW_ROWS
             or not self._has_plain_promise(batch.progress)
             or not are_plain_rows(batch, self.schema)
             or self._punctuations
