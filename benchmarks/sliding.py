@@ -53,8 +53,6 @@ COPIES = 40_000_000
 many copies in a micro-batch."""
 START_UNITS, SHORTEST_S = 2, 6.0
 """What starting a process and warming it up takes, in measurements; the least time of one."""
-FOREIGN_ROUNDS = (3, 3)
-"""Rounds that count, after rounds that do not."""
 DUCKDB_FILES = 40
 """DuckDB takes its rows in one batch of so many files."""
 VARIANTS = {
@@ -89,9 +87,9 @@ def run(
     counts, wanted = [int(k) for k in str(keys).split(",")], variants.split(",")
     began = monotonic()
     if "small" in parts.split(","):
-        _compare_in_turns(emit, Small(counts[0], rate, small_batch_rows, rounds=rounds))
+        _compare_in_turns(emit, InTurns(counts[0], rate, small_batch_rows, rounds=rounds))
     for count in counts if "foreign" in parts.split(",") else ():
-        _compare_in_turns(emit, Foreign(count, rate, batch_rows, batches=rows // batch_rows))
+        _compare_in_turns(emit, InTurns.foreign(count, rate, batch_rows, rows // batch_rows))
     if "large" not in parts.split(","):
         return
     compared = [int(ratio) for ratio in str(ratios).split(",")]
@@ -175,8 +173,8 @@ def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], S
 
 
 @dataclass(frozen=True)
-class Small:
-    """Micro-batches so small that fixed costs decide."""
+class InTurns:
+    """A comparison at `SEARCH_RATIO`; as it is, of micro-batches so small that fixed costs decide."""
 
     keys: int
     rate: int
@@ -190,6 +188,12 @@ class Small:
     warm_rounds: int = 0
     variant: str = "final"
     sizes: str = "small"
+
+    @classmethod
+    def foreign(cls, keys: int, rate: int, size: int, batches: int) -> InTurns:
+        """Large micro-batches of a DataFrame of Spark's."""
+        told: dict[str, Any] = {"budget_s": 60.0, "rounds": 3, "warm_rounds": 3}
+        return cls(keys, rate, size, batches, variant="foreign", sizes="equal", **told)
 
     @property
     def file_rows(self) -> int:
@@ -209,18 +213,7 @@ class Small:
         return facts
 
 
-@dataclass(frozen=True)
-class Foreign(Small):
-    """Micro-batches of a DataFrame of Spark's, for both engines of the same size."""
-
-    budget_s: float = 60.0
-    rounds: int = FOREIGN_ROUNDS[0]
-    warm_rounds: int = FOREIGN_ROUNDS[1]
-    variant: str = "foreign"
-    sizes: str = "equal"
-
-
-def _compare_in_turns(emit: Emit, case: Small) -> None:
+def _compare_in_turns(emit: Emit, case: InTurns) -> None:
     folder = Path(tempfile.mkdtemp(prefix="thalweg-bench-"))
 
     def measure(process: OwnProcess, engine: str) -> dict[str, Any]:

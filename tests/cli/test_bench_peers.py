@@ -84,7 +84,7 @@ def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_three_ratios(
 
     def turns(measure: object, seconds: object, rounds: int, warm_rounds: int) -> Turns:
         taken = 3 + 2 * (rounds + warm_rounds)
-        clock.now += 3 * START_S + taken * sliding.Small.budget_s * OVERSHOOT
+        clock.now += 3 * START_S + taken * sliding.InTurns.budget_s * OVERSHOOT
         runs = {"thalweg": [{"rows_per_s": 5.0}], "spark, default": [{"rows_per_s": 2.0}]}
         return Turns(runs, "spark, default")
 

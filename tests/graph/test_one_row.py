@@ -123,11 +123,13 @@ POLICIES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("most", [1, 5])
 @pytest.mark.parametrize("late", ["drop", "adjust", "side", "error"])
 @pytest.mark.parametrize("policy", range(len(POLICIES)))
-def test_a_source_admits_one_row_as_it_admits_many(
-    policy: int, late: str, monkeypatch: pytest.MonkeyPatch
+def test_a_source_admits_a_few_rows_as_it_admits_many(
+    policy: int, late: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where a batch has a CTI behind its rows."""
     declared = POLICIES[policy]
     query = tw.source("s", {"v": "int64"}, late=late, **declared)
     for seed in range(5):
@@ -139,12 +141,17 @@ def test_a_source_admits_one_row_as_it_admits_many(
                     patch.setattr(IngressKernel, "_is_plain", lambda *_: False)
                 engine = tw.Engine(query, now=lambda: 0)
                 said: list[object] = []
-                for element in _elements(random, 30):
+                waiting: list[Element] = []
+                for element in _elements(random, 30 * most):
                     given = element
                     if isinstance(element, tw.Insert):
                         given = tw.insert({"v": element.payload["v"]}, element.start, element.end)
+                    waiting.append(given)
+                    if len(waiting) < most and random.random() < 0.8:
+                        continue
+                    given_now, waiting = waiting, []
                     try:
-                        said.append(_told(engine.push("s", given)))
+                        said.append(_told(engine.push("s", given_now)))
                     except ThalwegError as error:
                         said.append(str(error))
                 said += [engine.late("s").to_pylist(), engine.snapshot()]

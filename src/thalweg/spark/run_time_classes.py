@@ -19,18 +19,20 @@ __all__ = ["driver_class", "java_class"]
 
 _LOADED: dict[tuple[str, str], Any] = {}
 """By application and name: the class as the driver has it."""
+_SHARED: set[tuple[str, str]] = set()
+"""The classes that executors get, too."""
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
     """The Java class `thalweg.NAME` of the file `NAME.java` beside this one. Spark hands it to every
     executor, those that join later too."""
     context = spark.sparkContext
-    if (str(context.applicationId), name) not in _LOADED:
-        loaded = driver_class(context, name)
+    loaded, key = driver_class(context, name), (str(context.applicationId), name)
+    if key not in _SHARED:
         jsc: Any = context._jsc
         jsc.addJar(str(_jar(context, name)))
-        return loaded
-    return driver_class(context, name)
+        _SHARED.add(key)
+    return loaded
 
 
 def driver_class(context: SparkContext, name: str) -> Any:
