@@ -6,7 +6,7 @@ touched. A snapshot writes the pages of those again; the others are the same obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from thalweg.state.slices import Slices
 
 __all__ = ["Pages", "read_pages", "read_whole"]
 
-_SMALLEST = 64
-_MOST = 1_024
-"""Pages of a table: ten rows at random places are one in a hundred of them."""
+_SMALLEST = 6
+"""Slots of the smallest page, as a power of two."""
+_MOST = 9
+"""Pages of a table at most, as a power of two: a snapshot names them all, and ten rows at random
+places are two in a hundred of them."""
 
 
 class Pages:
@@ -31,47 +33,63 @@ class Pages:
     >>> pages.touch(np.array([70]))
     >>> second = pages.snapshot(np.ones(200, np.bool_), write)
     >>> [name for name in second if second[name] is not first[name]]
-    ['values/1']
+    ['values/6/1']
     """
 
     def __init__(self) -> None:
-        self._bits = 0
-        self._written: dict[int, Slices] = {}
-        self._touched: Bools = np.empty(0, np.bool_)
+        self._bits = _SMALLEST
+        self._touched: Bools = np.zeros(1, np.bool_)
+        """By pages of the smallest size."""
         self._all = True
+        self._written: Slices = {}
+        self._names: set[str] = set()
 
-    def touch(self, slots: Codes) -> None:
+    def touch(self, slots: Codes | slice) -> None:
         """Rows came to these slots, left them or changed there."""
-        if self._all or not len(slots):
-            return
-        pages = slots >> self._bits
-        self._grow(int(pages.max()) + 1)
-        self._touched[pages] = True
+        if isinstance(slots, slice):
+            last = (slots.stop - 1) >> _SMALLEST
+            self._grow(last + 1)
+            self._touched[slots.start >> _SMALLEST : last + 1] = True
+        elif len(slots):
+            pages = slots >> _SMALLEST
+            self._grow(int(pages.max()) + 1)
+            self._touched[pages] = True
 
     def touch_all(self) -> None:
         """Every slot may have changed."""
         self._all = True
 
+    def restore(self, slices: Mapping[str, Rows], name: str) -> None:
+        """Go on with pages that were read: they are not written anew before they change."""
+        bits = 0
+        for key, rows in slices.items():
+            owner, *numbers = key.split("/")
+            if owner == name and len(numbers) == 2:
+                bits = int(numbers[0])
+                self._written[key] = rows
+        if bits:
+            self._bits, self._all = bits, False
+            self._names.add(name)
+
     def snapshot(self, used: Bools, write: Callable[[Codes], Slices]) -> Slices:
-        """The slices of all pages, `<name>/<page>`. `used` says which slots have a row; `write` gives
-        the slices of some slots by name."""
-        bits = _bits_of_page(len(used))
+        """The slices of all pages, `<name>/<bits of a slot in its page>/<page>`. `used` says which
+        slots have a row; `write` gives the slices of some slots by name."""
+        bits = max(_SMALLEST, max(len(used) - 1, 0).bit_length() - _MOST)
         if self._all or bits != self._bits:
             self._bits, self._all, self._written = bits, False, {}
-            self._touched = np.ones((len(used) >> bits) + 1, np.bool_)
-        for page in np.flatnonzero(self._touched).tolist():
-            begin = page << self._bits
-            slots = begin + np.flatnonzero(used[begin : begin + (1 << self._bits)])
+            self._touched = np.ones((len(used) >> _SMALLEST) + 1, np.bool_)
+        touched = np.flatnonzero(self._touched) >> (bits - _SMALLEST)
+        for page in np.unique(touched).tolist():
+            begin = page << bits
+            slots = begin + np.flatnonzero(used[begin : begin + (1 << bits)])
+            for name in self._names:
+                self._written.pop(f"{name}/{bits}/{page}", None)
             if len(slots):
-                self._written[page] = write(slots)
-            else:
-                self._written.pop(page, None)
+                for name, rows in write(slots).items():
+                    self._names.add(name)
+                    self._written[f"{name}/{bits}/{page}"] = rows
         self._touched[:] = False
-        return {
-            f"{name}/{page}": rows
-            for page, slices in self._written.items()
-            for name, rows in slices.items()
-        }
+        return dict(self._written)
 
     def _grow(self, pages: int) -> None:
         more = pages - len(self._touched)
@@ -79,23 +97,12 @@ class Pages:
             self._touched = np.concatenate([self._touched, np.zeros(more, np.bool_)])
 
 
-def _bits_of_page(capacity: int) -> int:
-    """So many that a table has at most so many pages, and the same until the table has doubled."""
-    size = max(_SMALLEST, (1 << max(capacity - 1, 0).bit_length()) // _MOST)
-    return (size - 1).bit_length()
-
-
-def read_pages(slices: Mapping[str, Rows]) -> Iterator[Slices]:
-    """The slices of one page after the other, by name."""
-    pages: dict[str, Slices] = {}
-    for key, rows in slices.items():
-        name, _, page = key.partition("/")
-        if page:
-            pages.setdefault(page, {})[name] = rows
-    yield from pages.values()
+def read_pages(slices: Mapping[str, Rows], name: str) -> list[Rows]:
+    """What was written of each page under a name."""
+    return [rows for key, rows in slices.items() if key.startswith(f"{name}/")]
 
 
 def read_whole(name: str, slices: Mapping[str, Rows]) -> Rows | None:
     """All rows under a name, in one; None where there is none."""
-    parts = [page[name] for page in read_pages(slices) if name in page]
+    parts = read_pages(slices, name)
     return concat_rows(parts, parts[0].schema) if parts else None

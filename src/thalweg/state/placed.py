@@ -1,8 +1,12 @@
 """Items of groups, each at a place, in slices of neighbouring places.
 
-A place is a window or a time. A slice is a list of parts that are put together now and then, so that
-adding costs what is added. A slice is a power of two wide; where there are too many, neighbours are
-joined. What a batch touches is written again by the slice; the places behind a CTI go with theirs.
+A place is a window or a time. A slice is a power of two wide; where there are too many, neighbours are
+joined. It is a list of parts, of which the later ones are put together when there are many, and with
+an older one once they have grown to its size: an item is copied a few times, however long it stays.
+The items of small batches wait in one tail for all slices.
+
+What a batch adds is written as parts of its own. The places behind a CTI go with their slices; of a
+slice that is passed in part, only how many items have gone is written.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from itertools import pairwise
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import greatest, least
@@ -22,8 +27,10 @@ __all__ = ["Found", "Placed", "PlacedSlices"]
 
 _MOST = 192
 """Slices; when there are more, they become twice as wide."""
-_PARTS = 16
-"""Parts of a slice that are kept apart before they are put together."""
+_PARTS = 8
+"""Parts of a slice; when there are more, the later ones are put together."""
+_TAIL = 256
+"""Items that wait before they are divided among slices."""
 _FEW = 64
 """So few items are compared with every probe; more are sorted once and searched."""
 
@@ -56,17 +63,24 @@ Found = tuple[T, Codes, Codes]
 @dataclass(slots=True, eq=False)
 class _Part(Generic[T]):
     items: T
+    in_order: bool = False
+    """Whether the items are known to be in the order of their places."""
+    name: str = ""
+    """Under which it was written; and what was written."""
+    written: Rows | None = None
+    skipped: int = 0
+    """Items at the begin of what was written that have gone since."""
     order: Codes | None = None
     """Positions by key, once the part was searched; and the keys in that order."""
     keys: Codes | None = None
 
-    def find(self, key: Codes, begin: int, bits: int) -> tuple[Codes, Codes]:
+    def find(self, key: Codes) -> tuple[Codes, Codes]:
         """Positions of the items with some keys, and which of the keys each has."""
         if len(self.items) * len(key) <= _FEW * _FEW:
-            which, at = np.nonzero(key[:, None] == _keys_of(self.items, begin, bits))
+            which, at = np.nonzero(key[:, None] == _key(self.items.group, self.items.place))
             return at, which
         if self.order is None or self.keys is None:
-            every = _keys_of(self.items, begin, bits)
+            every = _key(self.items.group, self.items.place)
             self.order = np.argsort(every, kind="stable")
             self.keys = every[self.order]
         low, high = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
@@ -75,30 +89,63 @@ class _Part(Generic[T]):
         offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
         return self.order[low[which] + offset], which
 
+    def arrange(self) -> None:
+        """Bring the items into the order of their places."""
+        if self.in_order:
+            return
+        place = self.items.place
+        if (place[1:] < place[:-1]).any():
+            self.change(self.items.take(np.argsort(place, kind="stable")))
+        self.in_order = True
 
-@dataclass(slots=True, eq=False)
-class _Slice(Generic[T]):
-    parts: list[_Part[T]]
-    written: Rows | None = None
+    def change(self, items: T) -> None:
+        self.items = items
+        self.written = self.order = self.keys = None
+        self.skipped = 0
+
+    def skip(self, count: int) -> T:
+        """Remove and return the first items; what was written stays."""
+        gone = self.items.take(slice(0, count))
+        self.items = self.items.take(slice(count, len(self.items)))
+        self.order = self.keys = None
+        self.skipped += count
+        return gone
+
+    def until(self, place: int) -> int:
+        """How many items lie before a place."""
+        self.arrange()
+        return int(self.items.place.searchsorted(place))
 
 
 class PlacedSlices(Generic[T]):
-    """`joined` makes one part of several: of those of equal group and place one item, where it
-    can."""
+    """`concat` makes one of several; `summed` makes one item of those of equal group and place,
+    where it can, and none of those that add up to nothing."""
 
-    def __init__(self, joined: Callable[[Sequence[T]], T]) -> None:
-        self._joined = joined
+    def __init__(
+        self, concat: Callable[[Sequence[T]], T], summed: Callable[[T], T] | None = None
+    ) -> None:
+        self._concat = concat
+        self._summed = _as_it_is if summed is None else summed
         self.clear()
 
     def clear(self) -> None:
-        self._slices: dict[int, _Slice[T]] = {}
+        self._tail: _Part[T] | None = None
+        self._slices: dict[int, list[_Part[T]]] = {}
         self._bits = 0
+        self._serial = 0
+        self._skipped: tuple[dict[str, int], Rows | None] = {}, None
 
     def __bool__(self) -> bool:
-        return bool(self._slices)
+        return bool(self._slices) or self._tail is not None
 
     def __len__(self) -> int:
-        return sum(len(part.items) for each in self._slices.values() for part in each.parts)
+        return sum(len(part.items) for part in self._parts())
+
+    def _parts(self) -> Iterator[_Part[T]]:
+        if self._tail is not None:
+            yield self._tail
+        for parts in self._slices.values():
+            yield from parts
 
     # ----------------------------------------------------------------------------------------------
     # change
@@ -106,18 +153,28 @@ class PlacedSlices(Generic[T]):
     def add(self, items: T) -> None:
         if not len(items):
             return
+        if len(items) > _TAIL:
+            self._divide(items)
+            return
+        tail = items if self._tail is None else self._concat([self._tail.items, items])
+        self._tail = None
+        if len(tail) <= _TAIL:
+            self._tail = _Part(tail)
+        else:
+            self._divide(self._summed(tail))
+
+    def _divide(self, items: T) -> None:
+        """Give each slice its items."""
+        if not len(items):
+            return
         if not self._slices:
             span = greatest(items.place) - least(items.place)
             self._bits = (span // (_MOST // 2)).bit_length()
-        for number, part in self._cut(items):
-            known = self._slices.get(number)
-            if known is None:
-                self._slices[number] = _Slice([_Part(part)])
-                continue
-            known.parts.append(_Part(part))
-            known.written = None
-            if len(known.parts) >= _PARTS:
-                self._gather(known)
+        for number, more in self._cut(items):
+            parts = self._slices.setdefault(number, [])
+            parts.append(_Part(more))
+            if len(parts) > _PARTS:
+                self._tidy(parts)
         if len(self._slices) > _MOST:
             self._widen()
 
@@ -134,143 +191,225 @@ class PlacedSlices(Generic[T]):
         for begin, end in pairwise([0, *cuts, len(numbers)]):
             yield int(numbers[begin]), ordered.take(slice(begin, end))
 
-    def _gather(self, each: _Slice[T]) -> T:
-        """All items of a slice as one part."""
-        if len(each.parts) > 1:
-            each.parts = [_Part(self._joined([part.items for part in each.parts]))]
-        return each.parts[0].items
+    def _tidy(self, parts: list[_Part[T]]) -> None:
+        """Put together the later half of the parts, and each in front that is not much larger."""
+        begin = len(parts) // 2
+        size = sum(len(part.items) for part in parts[begin:])
+        while begin and len(parts[begin - 1].items) <= 2 * size:
+            begin -= 1
+            size += len(parts[begin].items)
+        parts[begin:] = self._together(parts[begin:])
+
+    def _together(self, parts: list[_Part[T]]) -> list[_Part[T]]:
+        """Several parts as one, or none."""
+        if len(parts) < 2:
+            return parts
+        items = self._summed(self._concat([part.items for part in parts]))
+        return [_Part(items)] if len(items) else []
+
+    def _gather(self, number: int) -> None:
+        """Make one part of a slice."""
+        parts = self._slices[number] = self._together(self._slices[number])
+        if not parts:
+            del self._slices[number]
 
     def _widen(self) -> None:
         while len(self._slices) > _MOST // 2:
             self._bits += 1
             slices, self._slices = self._slices, {}
-            for number, each in slices.items():
-                half = self._slices.setdefault(number >> 1, _Slice([]))
-                half.parts += [_Part(part.items) for part in each.parts]
-        for each in self._slices.values():
-            self._gather(each)
+            for number, parts in slices.items():
+                half = self._slices.setdefault(number >> 1, [])
+                half += [_Part(part.items, part.in_order) for part in parts]
+        for number in list(self._slices):
+            self._gather(number)
 
     def take_until(self, place: int) -> list[T]:
         """Remove and return the items up to and including a place."""
         taken: list[T] = []
+        if self._tail is not None:
+            over = self._tail.items.place <= place
+            if over.any():
+                taken.append(self._tail.items.take(np.flatnonzero(over)))
+                self._keep_of_tail(~over)
         for number in [n for n in self._slices if n << self._bits <= place]:
-            each = self._slices.pop(number)
+            parts = self._slices.pop(number)
             if ((number + 1) << self._bits) - 1 <= place:
-                taken += [part.items for part in each.parts]
+                taken += [part.items for part in parts]
                 continue
-            items = self._gather(each)
-            over = items.place <= place
-            if not over.any():
-                self._slices[number] = each
-                continue
-            taken.append(items.take(np.flatnonzero(over)))
-            if not over.all():
-                self._slices[number] = _Slice([_Part(items.take(np.flatnonzero(~over)))])
+            left: list[_Part[T]] = []
+            for part in parts:
+                count = part.until(place + 1)
+                if count == len(part.items):
+                    taken.append(part.items)
+                    continue
+                left.append(part)
+                if count:
+                    taken.append(part.skip(count))
+            if left:
+                self._slices[number] = left
         return taken
+
+    def _keep_of_tail(self, kept: Bools) -> None:
+        assert self._tail is not None
+        which = np.flatnonzero(kept)
+        self._tail = _Part(self._tail.items.take(which)) if len(which) else None
 
     def drop(
         self, gone: Callable[[T], Bools], low: int | None = None, beyond: int | None = None
     ) -> None:
         """Forget items, of all places or of some."""
+        if self._tail is not None:
+            over = gone(self._tail.items)
+            if over.any():
+                self._keep_of_tail(~over)
         near = list(self._slices.items())
         if low is not None and beyond is not None:
             near = self._near(low, beyond)
-        for number, each in near:
+        for number, parts in near:
             kept: list[_Part[T]] = []
-            for part in each.parts:
+            for part in parts:
                 over = gone(part.items)
-                if not over.any():
-                    kept.append(part)
+                if over.all():
                     continue
-                each.written = None
-                if not over.all():
-                    kept.append(_Part(part.items.take(np.flatnonzero(~over))))
-            each.parts = kept
+                if over.any():
+                    part.change(part.items.take(np.flatnonzero(~over)))
+                kept.append(part)
+            self._slices[number] = kept
             if not kept:
                 del self._slices[number]
 
     def renumber(self, moved: Codes) -> None:
         """Groups have got new numbers, in the same order. What was written stays as it is: keys."""
-        for each in self._slices.values():
-            each.parts = [_Part(part.items.renumbered(moved)) for part in each.parts]
+        for part in self._parts():
+            part.items = part.items.renumbered(moved)
+            part.order = part.keys = None
 
     # ----------------------------------------------------------------------------------------------
     # find
 
-    def _near(self, low: int, beyond: int) -> list[tuple[int, _Slice[T]]]:
+    def _near(self, low: int, beyond: int) -> list[tuple[int, list[_Part[T]]]]:
         first, last = low >> self._bits, (beyond - 1) >> self._bits
         if last - first >= len(self._slices):
             return [(n, each) for n, each in self._slices.items() if first <= n <= last]
         numbers = range(first, last + 1)
         return [(n, self._slices[n]) for n in numbers if n in self._slices]
 
-    def between(self, low: int, beyond: int, *, gather: bool = False) -> list[T]:
-        """Items with low <= place < beyond. With `gather` each slice is put together first."""
+    def between(self, low: int, beyond: int, *, summed: bool = False) -> list[T]:
+        """Items with low <= place < beyond. With `summed` those of equal group and place are one,
+        if they were so in each batch."""
         found: list[T] = []
-        for number, each in self._near(low, beyond):
-            if gather:
-                self._gather(each)
+        for number, parts in self._near(low, beyond):
             whole = number << self._bits >= low and (number + 1) << self._bits <= beyond
-            for part in each.parts:
+            for part in parts:
                 if whole:
                     found.append(part.items)
                     continue
-                place = part.items.place
-                inside = np.flatnonzero((place >= low) & (place < beyond))
-                if len(inside):
-                    found.append(part.items.take(inside))
+                begin, end = part.until(low), part.until(beyond)
+                if begin < end:
+                    found.append(part.items.take(slice(begin, end)))
+        distinct = len(found) < 2
+        if self._tail is not None:
+            place = self._tail.items.place
+            inside = np.flatnonzero((place >= low) & (place < beyond))
+            if len(inside):
+                found.append(self._tail.items.take(inside))
+                distinct = False
+        if summed and not distinct:
+            found = [self._summed(self._concat(found))]
         return found
 
-    def find(self, group: Codes, place: Codes, *, change: bool = False) -> list[Found[T]]:
-        """The items of some groups at some places. With `change` the caller changes them in
-        place."""
+    def find(self, group: Codes, place: Codes) -> list[Found[T]]:
+        """The items of some groups at some places."""
         found: list[Found[T]] = []
         if not len(group):
             return found
-        for number, each in self._near(int(place.min()), int(place.max()) + 1):
+        key = _key(group, place)
+
+        def look(part: _Part[T], probes: Codes | None) -> None:
+            at, which = part.find(key if probes is None else key[probes])
+            which = which if probes is None else probes[which]
+            # Keys that do not fit into 64 bits are cut off: those found are looked at.
+            equal = (part.items.group[at] == group[which]) & (part.items.place[at] == place[which])
+            if equal.any():
+                found.append((part.items, at[equal], which[equal]))
+
+        if self._tail is not None:
+            look(self._tail, None)
+        for number, parts in self._near(int(place.min()), int(place.max()) + 1):
             probes = np.flatnonzero(place >> self._bits == number)
-            if not len(probes):
-                continue
-            begin = number << self._bits
-            key = (group[probes] << self._bits) + (place[probes] - begin)
-            for part in each.parts:
-                at, which = part.find(key, begin, self._bits)
-                # Keys that do not fit into 64 bits are cut off: those found are looked at.
-                which = probes[which]
-                equal = (part.items.group[at] == group[which]) & (
-                    part.items.place[at] == place[which]
-                )
-                if equal.any():
-                    found.append((part.items, at[equal], which[equal]))
-                    each.written = None if change else each.written
+            if len(probes):
+                for part in parts:
+                    look(part, probes)
         return found
 
     def first(self, since: int | None = None) -> int | None:
         """The earliest place, of all or from one on, at which something is."""
-        for number in sorted(self._slices):
-            if since is not None and ((number + 1) << self._bits) <= since:
-                continue
-            place = self._gather(self._slices[number]).place
-            place = place if since is None else place[place >= since]
-            if len(place):
-                return int(place.min())
-        return None
+        while (place := self._lowest(since)) is not None and not self._is_at(place):
+            since = place + 1
+        return place
 
     def last(self, before: int | None = None) -> int | None:
         """The latest place, of all or before one, at which something is."""
-        for number in sorted(self._slices, reverse=True):
-            if before is not None and number << self._bits >= before:
-                continue
-            place = self._gather(self._slices[number]).place
+        while (place := self._highest(before)) is not None and not self._is_at(place):
+            before = place
+        return place
+
+    def _is_at(self, place: int) -> bool:
+        """Whether what is at a place adds up to something."""
+        if any(len(items) for items in self.between(place, place + 1, summed=True)):
+            return True
+        if place >> self._bits in self._slices:
+            self._gather(place >> self._bits)
+        return False
+
+    def _lowest(self, since: int | None) -> int | None:
+        found = []
+        if self._tail is not None:
+            place = self._tail.items.place
+            place = place if since is None else place[place >= since]
+            found += [least(place)] if len(place) else []
+        for number in sorted(self._slices):
+            parts = self._arranged(number)
+            begins = [0 if since is None else part.until(since) for part in parts]
+            inside = [
+                int(part.items.place[begin])
+                for begin, part in zip(begins, parts, strict=True)
+                if begin < len(part.items)
+            ]
+            if inside:
+                return min([*found, *inside])
+        return min(found, default=None)
+
+    def _highest(self, before: int | None) -> int | None:
+        found = []
+        if self._tail is not None:
+            place = self._tail.items.place
             place = place if before is None else place[place < before]
-            if len(place):
-                return int(place.max())
-        return None
+            found += [greatest(place)] if len(place) else []
+        for number in sorted(self._slices, reverse=True):
+            parts = self._arranged(number)
+            ends = [len(part.items) if before is None else part.until(before) for part in parts]
+            inside = [
+                int(part.items.place[end - 1]) for end, part in zip(ends, parts, strict=True) if end
+            ]
+            if inside:
+                return max([*found, *inside])
+        return max(found, default=None)
+
+    def _arranged(self, number: int) -> list[_Part[T]]:
+        parts = self._slices[number]
+        for part in parts:
+            part.arrange()
+        return parts
 
     def all(self, *, gather: bool = False) -> list[T]:
         if gather:
-            return [self._gather(each) for each in self._slices.values()]
-        return [part.items for each in self._slices.values() for part in each.parts]
+            if self._tail is not None:
+                tail, self._tail = self._tail, None
+                self._divide(self._summed(tail.items))
+            for number in list(self._slices):
+                self._gather(number)
+        return [part.items for part in self._parts()]
 
     def groups(self) -> Codes:
         """The groups of which something is held."""
@@ -280,32 +419,68 @@ class PlacedSlices(Generic[T]):
     # snapshots
 
     def snapshot(self, name: str, write: Callable[[T], Rows]) -> Slices:
-        """A slice under `<name>/<bits of its width>/<number>`."""
+        """A part under `<name>/<bits of the width of its slice>/<number of the slice>/<part>`, the
+        tail under `<name>/tail`, and under `<name>/skipped` how many items of a part have gone."""
         slices: Slices = {}
-        for number, each in list(self._slices.items()):
-            if each.written is None:
-                items = self._gather(each)
-                if not len(items):
-                    del self._slices[number]
-                    continue
-                each.written = write(items)
-            slices[f"{name}/{self._bits}/{number}"] = each.written
+        skipped: dict[str, int] = {}
+        for number, parts in self._slices.items():
+            for part in parts:
+                if part.written is None:
+                    self._serial += 1
+                    part.name = f"{name}/{self._bits}/{number}/{self._serial}"
+                    part.arrange()
+                    part.written, part.skipped = write(part.items), 0
+                if part.skipped:
+                    skipped[part.name] = part.skipped
+                slices[part.name] = part.written
+        if self._tail is not None:
+            if self._tail.written is None:
+                self._tail.written = write(self._tail.items)
+            slices[f"{name}/tail"] = self._tail.written
+        if skipped:
+            if skipped != self._skipped[0]:
+                columns = [pa.array([*skipped]), pa.array([*skipped.values()], pa.int64())]
+                rows = pa.RecordBatch.from_arrays(columns, names=["part", "skipped"])
+                self._skipped = skipped, rows
+            assert self._skipped[1] is not None
+            slices[f"{name}/skipped"] = self._skipped[1]
         return slices
 
     def restore(self, name: str, slices: Mapping[str, Rows], read: Callable[[Rows], T]) -> None:
         """The inverse of `snapshot`."""
         self.clear()
+        skipped: dict[str, int] = {}
+        if f"{name}/skipped" in slices:
+            rows = slices[f"{name}/skipped"]
+            skipped = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+            self._skipped = skipped, rows
         for key, rows in slices.items():
             owner, *marks = key.split("/")
-            if owner == name:
-                self._bits = int(marks[0])
-                self._slices[int(marks[1])] = _Slice([_Part(read(rows))], rows)
+            if owner != name or marks == ["skipped"]:
+                continue
+            items = read(rows)
+            if marks == ["tail"]:
+                self._tail = _Part(items, written=rows)
+                continue
+            bits, number, *serial = map(int, marks)
+            self._bits = bits
+            self._serial = max(self._serial, *serial, 0)
+            part = _Part(items, name=key, written=rows)
+            if key in skipped:
+                part.skip(skipped[key])
+            self._slices.setdefault(number, []).append(part)
+        for parts in self._slices.values():  # the order of a store is not ours
+            parts.sort(key=lambda part: -len(part.items))
 
     def size(self) -> StateSize:
         parts = self.all()
         return StateSize(sum(map(len, parts)), sum(part.nbytes for part in parts))
 
 
-def _keys_of(items: Placed, begin: int, bits: int) -> Codes:
-    """Group and place within a slice as one number."""
-    return (items.group << bits) + (items.place - begin)
+def _key(group: Codes, place: Codes) -> Codes:
+    """Group and place as one number, for most of them."""
+    return (group << 32) + place
+
+
+def _as_it_is(items: T) -> T:
+    return items

@@ -245,6 +245,7 @@ class Run:
     """Positions sorted by end, and the sorted ends; made when they are first asked for."""
     least_starts: Times | None = None
     """Of each row in the order of ends, the earliest start of it and those behind it."""
+    longest_found: int | None = None
     half: int | None = None
     """When this time has passed, half of the rows have ended; found when it is first asked for."""
     lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
@@ -323,26 +324,41 @@ class Run:
             group = moved[place >> self.bits]
             self.found_by = order, (group << self.bits) + (place & ((1 << self.bits) - 1))
 
-    def span(self, group: Codes, since: Times) -> tuple[Codes, Codes]:
-        """Of each group where in `order` the rows are that may end after a time."""
+    def span(self, group: Codes, since: Times, until: Times | None = None) -> tuple[Codes, Codes]:
+        """Of each group where in `order` the rows are that may end after a time, and start before
+        another."""
         place = self._by_place()[1]
         if not self.bits:
             return place.searchsorted(group), place.searchsorted(group, "right")
         low = group << self.bits
-        late = np.clip(since, self.begin, self.last) - self.begin
-        return (
-            place.searchsorted(low + (late >> self.drop)),
-            place.searchsorted(low + (1 << self.bits)),
-        )
+        first = place.searchsorted(low + self._bits_of(since))
+        if until is None or self.last == INFINITY:
+            return first, place.searchsorted(low + (1 << self.bits))
+        # What starts before a time ends no later than the longest of the rows allows.
+        ends = np.minimum(until, self.last) + self.longest
+        return first, place.searchsorted(low + self._bits_of(ends), "right")
+
+    def _bits_of(self, end: Times) -> Times:
+        """The part of a place that stands for an end, or for the nearest that rows have."""
+        inside = np.minimum(np.maximum(end, self.begin), self.last)
+        bits: Times = (inside - self.begin) >> self.drop
+        return bits
+
+    @property
+    def longest(self) -> int:
+        """The longest lifetime of a row."""
+        if self.longest_found is None:
+            rows = self.rows
+            same = rows.duration
+            self.longest_found = same or greatest(rows.end - rows.start)
+        return self.longest_found
 
     def span_at(self, group: Codes, end: Times) -> tuple[Codes, Codes]:
         """Of each group where in `order` the rows are that may end exactly at a time."""
         if not self.bits:
             return self.span(group, end)
         sorted_ = self._by_place()[1]
-        place = (group << self.bits) + (
-            (np.clip(end, self.begin, self.last) - self.begin) >> self.drop
-        )
+        place = (group << self.bits) + self._bits_of(end)
         return sorted_.searchsorted(place), sorted_.searchsorted(place, "right")
 
     def living(self) -> Columns:

@@ -37,7 +37,7 @@ def overlapping(run: Run, group: Codes, since: Times, until: Times) -> tuple[Cod
         table &= rows.start < until[:, None]
         owner, at = table.nonzero()
         return owner, at
-    owner, at = candidates(run, group, since)
+    owner, at = candidates(run, group, since, until)
     if not len(at):
         return owner, at
     hit = (run.rows.ends(at) > since[owner]) & (run.rows.start[at] < until[owner])
@@ -100,11 +100,13 @@ def _alike(run: Run, group: Codes) -> Bools:
     return table
 
 
-def candidates(run: Run, group: Codes, since: Times) -> tuple[Codes, Codes]:
-    """Pairs of a probe and a position at which a row of its group may be that ends after a
-    time."""
+def candidates(
+    run: Run, group: Codes, since: Times, until: Times | None = None
+) -> tuple[Codes, Codes]:
+    """Pairs of a probe and a position at which a row of its group may be that ends after a time,
+    and starts before another."""
     if run.number:
-        owner, at = spread(*run.span(group, since))
+        owner, at = spread(*run.span(group, since, until))
         return owner, run.order[at]
     if _is_few(run, group):
         probe, at = _alike(run, group).nonzero()

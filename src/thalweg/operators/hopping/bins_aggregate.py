@@ -168,7 +168,9 @@ class BinsAggregateKernel(Operator):
         )
         earliest = int(batch.start.min())
         late = bool((batch.start < out.of(part)).any())
-        before = self._evaluate(earliest, _EVER, out) if late else Delta.empty(self.schema)
+        # Ranks of tuples change behind a late one, whatever its distance.
+        beyond = INFINITY if self._counted else int(batch.start.max()) + self._range
+        before = self._evaluate(earliest, _EVER, out, beyond) if late else Delta.empty(self.schema)
         tuples = _Tuples(part, batch.start, number)
         if earliest < self._wanted:
             tuples = tuples.take(np.flatnonzero(batch.start >= self._wanted))
@@ -176,7 +178,7 @@ class BinsAggregateKernel(Operator):
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
         if not late:
             return before
-        after = self._evaluate(earliest, _EVER, out)
+        after = self._evaluate(earliest, _EVER, out, beyond)
         return Delta.concat([after, before.negate()], self.schema)
 
     def _grow(self) -> None:
@@ -253,10 +255,11 @@ class BinsAggregateKernel(Operator):
     # ---------------------------------------------------------------------------------------------------
     # answering
 
-    def _windows(self, low: int, since: Line, until: Line) -> tuple[Codes, Times]:
-        """Partition and place of the windows of tuples at `low` or later that end after one line and
-        not after another, sorted."""
+    def _windows(self, low: int, since: Line, until: Line, beyond: int) -> tuple[Codes, Times]:
+        """Partition and place of the windows of tuples from `low` up to `beyond` that end after one
+        line and not after another, sorted."""
         latest = max(until.common, *until.ahead.values()) if until.ahead else until.common
+        latest = min(latest, beyond)
         found = self._tuples.all()
         if not self._counted:
             begin = max(low, min(since.common, INFINITY))
@@ -268,7 +271,8 @@ class BinsAggregateKernel(Operator):
             part, start = part[order], start[order]
             rank = np.arange(len(part)) - np.searchsorted(part, part, side="left") + 1
             number = rank + self._before[part]
-        chosen = (start >= low) & (start + 1 > since.of(part)) & (start + 1 <= until.of(part))
+        chosen = (start >= low) & (start < beyond)
+        chosen &= (start + 1 > since.of(part)) & (start + 1 <= until.of(part))
         if self._every > 1:
             chosen &= number % self._every == 0
         part, start = part[chosen], start[chosen]
@@ -278,8 +282,8 @@ class BinsAggregateKernel(Operator):
         new[1:] = (part[1:] != part[:-1]) | (start[1:] != start[:-1])
         return part[new], start[new]
 
-    def _evaluate(self, low: int, since: Line, until: Line) -> Delta:
-        part, window = self._windows(low, since, until)
+    def _evaluate(self, low: int, since: Line, until: Line, beyond: int = INFINITY) -> Delta:
+        part, window = self._windows(low, since, until, beyond)
         if not len(part):
             return Delta.empty(self.schema)
         bins = self._near(int(window.min()) - self._range, int(window.max()) + 1)

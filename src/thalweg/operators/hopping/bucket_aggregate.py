@@ -151,7 +151,7 @@ class BucketAggregateKernel(GridOperator):
         fields = [node.schema.field(name) for name in node.keys]
         self._key_index = KeyIndex(fields)
         nothing = np.empty(0, np.int64)
-        self._cells = PlacedSlices(self._gathered)
+        self._cells = PlacedSlices(self._together, self._merged)
         """By window, or by pane."""
         self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
         # A buffered row is its arguments, which are fewer than the columns of a partial result;
@@ -270,10 +270,6 @@ class BucketAggregateKernel(GridOperator):
     def _pane(self, start: Times) -> Codes:
         return (start - self._grid.offset) // self._window.pane
 
-    def _gathered(self, parts: Sequence[Items]) -> Items:
-        """Partial results, those of equal group and place as one."""
-        return self._merged(self._together(parts))
-
     def _together(self, parts: Sequence[Items], none: Items | None = None) -> Items:
         full = [part for part in parts if len(part)]
         if not full:
@@ -292,7 +288,7 @@ class BucketAggregateKernel(GridOperator):
         """Items with low <= place < beyond, of all groups or of some; of all groups those of equal
         group and place are one."""
         if touched is None:
-            return held.between(low, beyond, gather=True)
+            return held.between(low, beyond, summed=True)
         found = held.between(low, beyond)
         return [items.where(touched[items.group]) for items in found]
 

@@ -93,6 +93,11 @@ class Cells:
         representative, totals = sum_by(cell, count, self.sums)
         return Cells(self.group[representative], self.window[representative], totals)
 
+    def added_up(self) -> Cells:
+        """The same without cells that add up to nothing."""
+        cells = self.summed()
+        return cells.where(np.logical_or.reduce(cells.sums != 0, axis=0))
+
 
 def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
     """One row of each cell, and the sums of each."""

@@ -62,7 +62,7 @@ class FillKernel(Operator):
             pa.scalar(call.aggregate.of_nothing, field.type)
             for (_, call), field in zip(node.aggregates, results, strict=True)
         ]
-        self._answers = PlacedSlices(_sum)
+        self._answers = PlacedSlices(_concat, Cells.added_up)
         """How many answers each group has in each window."""
         self._gate = Gate(node.schema, consistency, settled="start")
         self._final = consistency.is_final
@@ -83,7 +83,7 @@ class FillKernel(Operator):
     def _apply(self, given: Delta) -> Delta:
         """The zero rows that come and go."""
         window = (given.start - self._window.offset) // self._window.hop
-        touched = _sum([Cells(self._groups_of(given.payload), window, given.weight[None])])
+        touched = Cells(self._groups_of(given.payload), window, given.weight[None]).added_up()
         before = np.zeros(len(touched), np.int64)
         for cells, at, owner in self._answers.find(touched.group, touched.window):
             np.add.at(before, owner, cells.sums[0, at])
@@ -191,10 +191,8 @@ class FillKernel(Operator):
         return self._answers.size() + self._gate.state_size()
 
 
-def _sum(parts: Sequence[Cells]) -> Cells:
-    """How many answers there are; of those that come and go nothing."""
-    cells = Cells.concat(parts, 1).summed()
-    return cells.where(cells.sums[0] != 0)
+def _concat(parts: Sequence[Cells]) -> Cells:
+    return Cells.concat(parts, 1)
 
 
 def _without(windows: range, others: range) -> list[range]:

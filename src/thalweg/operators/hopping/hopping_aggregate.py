@@ -35,7 +35,6 @@ from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.cells import Cells, Numbers, sum_by
-from thalweg.operators.hopping.entries import Entries
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
 from thalweg.operators.hopping.partials import Partials
@@ -81,7 +80,7 @@ class HoppingAggregateKernel(GridOperator):
         )
         self._key_index = KeyIndex(key_fields)
         self._running = self._late = self._none = Cells.none(self._width)
-        self._entries, self._open = Entries(self._width), PlacedSlices(self._sum)
+        self._entries, self._open = (PlacedSlices(self._concat, Cells.added_up) for _ in range(2))
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -106,8 +105,8 @@ class HoppingAggregateKernel(GridOperator):
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._release.needs(time),)
 
-    def _sum(self, parts: Sequence[Cells]) -> Cells:
-        return Cells.concat(parts, self._width).summed()
+    def _concat(self, parts: Sequence[Cells]) -> Cells:
+        return Cells.concat(parts, self._width)
 
     # ----------------------------------------------------------------------------------------------
     # taking rows in
@@ -163,16 +162,11 @@ class HoppingAggregateKernel(GridOperator):
             return self._none, self._none
         late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
         before = np.zeros_like(late.sums)
-        new = np.ones(len(late), np.bool_)
-        for open_cells, at, owner in self._open.find(late.group, late.window, change=True):
-            before[:, owner] = open_cells.sums[:, at]
-            open_cells.sums[:, at] += late.sums[:, owner]
-            new[owner] = False
+        for open_cells, at, owner in self._open.find(late.group, late.window):
+            for total, sums in zip(before, open_cells.sums, strict=True):
+                np.add.at(total, owner, sums[at])
         after = before + late.sums
-        self._open.add(late.where(new))
-        if not after[0].all():
-            span = int(late.window.min()), int(late.window.max()) + 1
-            self._open.drop(_is_empty, *span)
+        self._open.add(late)
         was, now = before[0] > 0, after[0] > 0
         changed = (was != now) | self._partials.differ(before, after)
         return Cells(late.group, late.window, before).where(changed & was), Cells(
@@ -213,8 +207,7 @@ class HoppingAggregateKernel(GridOperator):
         self._late = self._none
         answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
         if closed < released:
-            # Open windows are changed in place, and answers that leave are not ours to change.
-            self._open.add(answered.take((answered.window > closed).nonzero()[0]))
+            self._open.add(answered.where(answered.window > closed))
         return answered
 
     def _changes(
@@ -249,7 +242,7 @@ class HoppingAggregateKernel(GridOperator):
 
     def held_groups(self) -> Codes:
         tables = [self._running.group, self._late.group]
-        return used_codes([*tables, self._open.groups(), self._entries.slices.groups()])
+        return used_codes([*tables, self._open.groups(), self._entries.groups()])
 
     def close_unwanted(self, last: int) -> None:
         release = self._release
@@ -275,7 +268,7 @@ class HoppingAggregateKernel(GridOperator):
             leaves: Bools = next_ | ended[cells.group]
             return leaves
 
-        self._entries.slices.drop(left)
+        self._entries.drop(left)
         running = Cells.concat(leaving, self._width)
         if len(running):
             running = running.at_window(0).summed()
@@ -287,7 +280,7 @@ class HoppingAggregateKernel(GridOperator):
     def _tidy(self) -> None:
         """Numbers of groups that nothing refers to are given to others."""
         moved = self._key_index.keep(self.held_groups())
-        self._entries.slices.renumber(moved)
+        self._entries.renumber(moved)
         self._open.renumber(moved)
         for name in ("running", "late"):
             before = self._whole(name)
@@ -315,7 +308,7 @@ class HoppingAggregateKernel(GridOperator):
         return {
             "release": slice_of_release(self._release),
             **{name: rows for name, (_, rows) in self._written.items()},
-            **self._entries.slices.snapshot("entries", self._rows),
+            **self._entries.snapshot("entries", self._rows),
             **self._open.snapshot("open", self._rows),
         }
 
@@ -339,7 +332,7 @@ class HoppingAggregateKernel(GridOperator):
         for name in ("running", "late"):
             self._set_whole(name, self._cells(slices[name]))
             self._written[name] = self._whole(name), slices[name]
-        self._entries.slices.restore("entries", slices, self._cells)
+        self._entries.restore("entries", slices, self._cells)
         self._open.restore("open", slices, self._cells)
         restore_release(self._release, slices["release"])
 
@@ -348,12 +341,7 @@ class HoppingAggregateKernel(GridOperator):
         own = StateSize(
             sum(map(len, tables)), sum(table.nbytes for table in tables) + self._key_index.nbytes
         )
-        return own + self._entries.slices.size() + self._open.size()
-
-
-def _is_empty(cells: Cells) -> Bools:
-    empty: Bools = cells.sums[0] == 0
-    return empty
+        return own + self._entries.size() + self._open.size()
 
 
 def _gather(

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import distinct, sort_pairs
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.base import StateSize
@@ -55,8 +55,8 @@ from thalweg.operators.merging.level import (
     first_row,
     show_end,
 )
-from thalweg.operators.merging.slot_blocks import SlotBlocks, saved_blocks
 from thalweg.operators.merging.slot_ranges import Slots, as_slice, listed
+from thalweg.state.pages import Pages, read_pages, read_whole
 
 __all__ = ["CountedLevel"]
 
@@ -71,7 +71,7 @@ class CountedLevel(IndexedLevel):
         self.counts: list[EndCounts] = []
         self.totals: list[Codes] = []
         self.kept: EndCounts | None = None
-        self.end_blocks = SlotBlocks("ends")
+        self.end_pages = Pages()
 
     @classmethod
     def climb(cls, below: KeyedLevel) -> CountedLevel:
@@ -79,8 +79,8 @@ class CountedLevel(IndexedLevel):
         level = cls(below.schema, Identity(below.schema))
         level.top, level.settled = below.top, below.settled
         used = below.top.used()
-        level.blocks.touch(used)
-        level.end_blocks.touch(used)
+        level.pages.touch(used)
+        level.end_pages.touch(used)
         for ends in below.ends.inputs:
             level._attach()
             _copy(level.counts[-1], used, ends[used])
@@ -112,7 +112,7 @@ class CountedLevel(IndexedLevel):
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
         if outlook.policy.missing == "keep":
             self._keep(member, outlook)
-        self.end_blocks.touch(np.flatnonzero(self.totals[member.column]))
+        self.end_pages.touch(np.flatnonzero(self.totals[member.column]))
         self.counts[member.column] = EndCounts()
         self.totals[member.column][:] = 0
         self.release(outlook)
@@ -159,7 +159,7 @@ class CountedLevel(IndexedLevel):
         counts.add(moves.slots, moves.ends, moves.weights)
         np.add.at(self.totals[member.column], moves.slots, moves.weights)
         self._touched = as_slice(distinct(moves.slots))
-        self.end_blocks.touch(self._touched)
+        self.end_pages.touch(self._touched)
 
     def _check(
         self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
@@ -260,13 +260,13 @@ class CountedLevel(IndexedLevel):
         weight = np.ones(len(slots), np.int64)
         self.out.add(slots[moves], end[moves], -weight[moves])
         self.out.add(slots[~goes], new_end[~goes], weight[~goes])
-        self.end_blocks.touch(slots)
+        self.end_pages.touch(slots)
         np.add.at(self.out_total, slots, comes.astype(np.int64) - goes)
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
     def _forget(self, slots: Slots) -> None:
         slots = listed(slots)
-        self.end_blocks.touch(slots)
+        self.end_pages.touch(slots)
         for counts, total in zip(self.counts, self.totals, strict=True):
             counts.remove(slots)
             total[slots] = 0
@@ -374,10 +374,10 @@ class CountedLevel(IndexedLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        used = self.top.used()
+        alive = self.top.alive
         return {
-            **self.blocks.save(used, self._saved_rows),
-            **self.end_blocks.save(used, self._saved_ends),
+            **self.pages.snapshot(alive, lambda slots: {"rows": self._saved_rows(slots)}),
+            **self.end_pages.snapshot(alive, lambda slots: {"ends": self._saved_ends(slots)}),
         }
 
     def _saved_rows(self, slots: Codes) -> Rows:
@@ -406,12 +406,11 @@ class CountedLevel(IndexedLevel):
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
         while len(self.counts) < columns:
             self._attach()
-        self.blocks.restore(slices)
-        self.end_blocks.restore(slices)
-        blocks = list(saved_blocks(slices, "rows"))
-        if not blocks:
+        self.pages.restore(slices, "rows")
+        self.end_pages.restore(slices, "ends")
+        rows = read_whole("rows", slices)
+        if rows is None:
             return
-        rows = concat_rows(blocks, blocks[0].schema)
         payload = pa.RecordBatch.from_arrays(rows.columns[3:], schema=self.schema)
         slots, start, open_ = (
             np.array(rows.column(at).to_numpy(zero_copy_only=False)) for at in range(3)
@@ -421,8 +420,8 @@ class CountedLevel(IndexedLevel):
         self._grow()
         tiers = {-1: (self.out, self.out_total)}
         tiers |= dict(enumerate(zip(self.counts, self.totals, strict=True)))
-        for block in saved_blocks(slices, "ends"):
-            tier, slot, end, count = (np.array(column.to_numpy()) for column in block.columns)
+        for page in read_pages(slices, "ends"):
+            tier, slot, end, count = (np.array(column.to_numpy()) for column in page.columns)
             for number in np.unique(tier).tolist():
                 if number == -2 and number not in tiers:
                     self.kept = EndCounts()

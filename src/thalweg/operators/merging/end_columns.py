@@ -110,10 +110,10 @@ class EndColumns:
             [*map(pa.array, columns), *rows.columns], names=[*names, *rows.schema.names]
         )
 
-    def restore(self, blocks: Sequence[Rows], width: int) -> None:
+    def restore(self, pages: Sequence[Rows], width: int) -> None:
         """The ends of rows that were saved, with payloads of so many columns. Of inputs that are
-        not there any more a block may have ends too."""
-        for rows in blocks:
+        not there any more a page may have ends too."""
+        for rows in pages:
             slots, _, _, out, kept, *inputs = (
                 column.to_numpy(zero_copy_only=False)
                 for column in rows.columns[: rows.num_columns - width]

@@ -18,7 +18,6 @@ from thalweg.operators.merging.chains import ABSENT
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.level import Alarm, Alignment, MergeInput, MergeLevel, Outlook
 from thalweg.operators.merging.settled_rows import SettledRows
-from thalweg.operators.merging.slot_blocks import SlotBlocks
 from thalweg.operators.merging.slot_ranges import (
     Slots,
     as_slice,
@@ -29,6 +28,7 @@ from thalweg.operators.merging.slot_ranges import (
     where,
 )
 from thalweg.operators.merging.top_tier import TopTier
+from thalweg.state.pages import Pages
 
 __all__ = ["IndexedLevel", "elements_at"]
 
@@ -40,7 +40,7 @@ class IndexedLevel(MergeLevel):
         self.schema, self.identity = schema, identity
         self.top = TopTier(schema)
         self.settled = SettledRows()
-        self.blocks = SlotBlocks("rows")
+        self.pages = Pages()
         self._touched: Slots = slice(0, 0)
         """What the last batch of an input is about."""
 
@@ -76,7 +76,7 @@ class IndexedLevel(MergeLevel):
         self._added(slots, rows, start)
         if outlook.groups:
             outlook.groups.note(listed(slots), rows, self.top)
-        self.blocks.touch(as_slice(slots))
+        self.pages.touch(as_slice(slots))
 
     def _not_settled(self, batch: Batch, outlook: Outlook) -> Slots | None:
         """The positions of elements about rows that do not start before every row that is held;
@@ -185,7 +185,7 @@ class IndexedLevel(MergeLevel):
         last = self._last_ends(slots)
         keys = np.minimum(np.where(last == ABSENT, self.top.start[slots], last), MAX_TIME)
         self.settled.add(slots, keys)
-        self.blocks.touch(slots)
+        self.pages.touch(slots)
         for member in outlook.inputs:
             self._judge(member, slots[keys < member.cti], outlook)
         self.release(outlook)
@@ -205,7 +205,7 @@ class IndexedLevel(MergeLevel):
         if count_of(slots):
             slots = as_slice(slots)
             self._forget(slots)
-            self.blocks.touch(slots)
+            self.pages.touch(slots)
             self.top.remove(slots)
 
     @abstractmethod

@@ -60,7 +60,6 @@ from thalweg.operators.merging.level import (
     show_end,
 )
 from thalweg.operators.merging.repeated_batches import RepeatedBatches
-from thalweg.operators.merging.slot_blocks import saved_blocks
 from thalweg.operators.merging.slot_ranges import (
     Slots,
     as_slice,
@@ -70,6 +69,7 @@ from thalweg.operators.merging.slot_ranges import (
     slot_at,
     where,
 )
+from thalweg.state.pages import read_pages
 
 __all__ = ["KeyedLevel"]
 
@@ -95,7 +95,7 @@ class KeyedLevel(IndexedLevel):
             slots = self.ends.not_kept(member.column)
             slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
             self.ends.keep(slots, column[slots])
-        self.blocks.touch(np.flatnonzero(column != ABSENT))
+        self.pages.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
         self._repeats.leave(member.column)
         self.release(outlook)
@@ -159,7 +159,7 @@ class KeyedLevel(IndexedLevel):
     def _take_ends(self, member: MergeInput, slots: Slots, ends: Times) -> None:
         self._touched = slots = as_slice(slots)
         self.ends.inputs[member.column, slots] = ends
-        self.blocks.touch(slots)
+        self.pages.touch(slots)
         if len(ends):
             self._repeats.sent(self.top, member.column, slot_at(slots, len(ends) - 1))
 
@@ -250,7 +250,7 @@ class KeyedLevel(IndexedLevel):
         changed = move | appear
         self.ends.out[slots[changed]] = in_end[changed]
         self.ends.out[slots[vanish]] = ABSENT
-        self.blocks.touch(slots[changed | vanish])
+        self.pages.touch(slots[changed | vanish])
         if self.answers is not None:
             self.answers.take_back(slots[vanish])
             self.answers.show(slots[appear])
@@ -259,7 +259,7 @@ class KeyedLevel(IndexedLevel):
     def _insert(self, slots: Slots, ends: Times) -> Batch:
         """Show rows that were not shown, by payload."""
         self.ends.out[slots] = ends
-        self.blocks.touch(slots)
+        self.pages.touch(slots)
         return Batch(self.top.payloads.take(slots), self.top.start[slots].copy(), ends.copy())
 
     def _last_ends(self, slots: Slots) -> Times:
@@ -362,10 +362,10 @@ class KeyedLevel(IndexedLevel):
             move = have & shown & (end != out_end) & (end >= settled) & (out_end >= settled)
             changes.adjust(slots[move], out_end[move], end[move])
             self.ends.out[slots[move]] = end[move]
-            self.blocks.touch(slots[move])
+            self.pages.touch(slots[move])
         changes.insert(slots[appear], end[appear])
         self.ends.out[slots[appear]] = end[appear]
-        self.blocks.touch(slots[appear])
+        self.pages.touch(slots[appear])
         if self.answers is not None:
             self.answers.show(slots[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
@@ -373,7 +373,7 @@ class KeyedLevel(IndexedLevel):
     def _retract(self, changes: Changes, slots: Codes) -> None:
         changes.adjust(slots, self.ends.out[slots], self.top.start[slots])
         self.ends.out[slots] = ABSENT
-        self.blocks.touch(slots)
+        self.pages.touch(slots)
         if self.answers is not None:
             self.answers.take_back(slots)
 
@@ -399,23 +399,27 @@ class KeyedLevel(IndexedLevel):
     # state
 
     def snapshot(self) -> dict[str, Rows]:
-        return self.blocks.save(self.top.used(), lambda slots: self.ends.saved(slots, self.top))
+        return self.pages.snapshot(
+            self.top.alive, lambda slots: {"rows": self.ends.saved(slots, self.top)}
+        )
 
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
         self.ends.attach(columns - 1)
-        self.blocks.restore(slices)
-        blocks = list(saved_blocks(slices, "rows"))
-        if not blocks:
+        self.pages.restore(slices, "rows")
+        pages = read_pages(slices, "rows")
+        if not pages:
             return
         width = len(self.schema)
-        parts = [pa.RecordBatch.from_arrays(b.columns[-width:], schema=self.schema) for b in blocks]
+        parts = [
+            pa.RecordBatch.from_arrays(page.columns[-width:], schema=self.schema) for page in pages
+        ]
         payload = concat_rows(parts, self.schema)
-        slots, start, open_ = (_column(blocks, at) for at in range(3))
+        slots, start, open_ = (_column(pages, at) for at in range(3))
         batch = Batch(payload, start, start)
         self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
         self._grow()
         self._added(slots, payload, start)
-        self.ends.restore(blocks, width)
+        self.ends.restore(pages, width)
         open_ = open_.astype(np.bool_)
         self.top.open[slots] = open_
         self.top.queue(slots[open_])
@@ -432,6 +436,6 @@ class KeyedLevel(IndexedLevel):
         return StateSize(len(self.top), bytes_)
 
 
-def _column(blocks: list[Rows], at: int) -> Times:
-    parts = [rows.column(at).to_numpy(zero_copy_only=False) for rows in blocks]
+def _column(pages: list[Rows], at: int) -> Times:
+    parts = [rows.column(at).to_numpy(zero_copy_only=False) for rows in pages]
     return np.concatenate(parts).astype(np.int64)

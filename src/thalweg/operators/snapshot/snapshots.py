@@ -150,8 +150,8 @@ class SnapshotKernel(Operator):
         what = type(self).__name__.removesuffix("Kernel")
         self._held = Arrangement(held, self._groups, marks=1, what=what)
         self._no_rows, self._no_hits = Delta.empty(held), Hits(held, _NONE, [])
-        self._boundary = self._marked = _NONE
-        """By group: the last end of rows that were dropped, and what is marked of that."""
+        self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
+        """By group: the last end of rows that were dropped, and whether that is still to be marked."""
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -346,30 +346,30 @@ class SnapshotKernel(Operator):
         if self._held.is_empty():
             self._clear_groups()
             return
+        self._moved = grown(self._moved, np.array([len(self._boundary) - 1]), False)
         for rows in dropped:
             np.maximum.at(self._boundary, rows.group, rows.end)
+            self._moved[rows.group] = True
         if self._index.is_untidy:
             moved = self._index.keep(self._held.groups())
             self._held.renumber(moved)
             self._gate.first.renumber(moved)
-            self._boundary, self._marked = (
-                moved_to(times, moved, MIN_TIME) for times in (self._boundary, self._marked)
-            )
+            self._boundary = moved_to(self._boundary, moved, MIN_TIME)
+            self._moved = moved_to(self._moved, moved, False)
 
     def _clear_groups(self) -> None:
         self._index.clear()
         self._gate.first.clear()
-        self._boundary = self._marked = _NONE
+        self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
 
     def _mark_boundaries(self) -> None:
         """Note the boundaries that have moved in the rows across them."""
-        boundary = self._boundary
-        self._marked = grown(self._marked, np.array([len(boundary) - 1]), MIN_TIME)
-        moved = np.flatnonzero(boundary > self._marked[: len(boundary)])
+        moved = np.flatnonzero(self._moved)
         if len(moved):
+            boundary = self._boundary
             across = self._held.find(moved, boundary[moved], boundary[moved])
             across.set_mark(0, boundary[across.group])
-            self._marked = boundary.copy()
+            self._moved[moved] = False
 
     def snapshot(self) -> Slices:
         self._mark_boundaries()
@@ -389,7 +389,6 @@ class SnapshotKernel(Operator):
         across = (mark > rows.start).nonzero()[0]
         self._boundary = np.full(len(self._index), MIN_TIME)
         np.maximum.at(self._boundary, group[across], mark[across])
-        self._marked = self._boundary.copy()
         self._progress = progress_of_slice(slices["progress"])[0]
         self._watermark = int(slices["marks"].column(0)[0].as_py())
         self._gate.restore(slices)
