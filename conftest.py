@@ -1,4 +1,5 @@
-"""What every example in a docstring may use: most of those of the fluent API begin with a source."""
+"""What every example in a docstring may use: most of those of the fluent API begin with a
+source."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ours and Spark's own in turns, in processes that stay warm.
 
-A JVM compiles what it runs for some hundred micro-batches, so that the first round of each engine is
-no measure of it: it only chooses the fastest of Spark's own, by store and checkpoint files. More
+A JVM compiles what it runs for some hundred micro-batches, so that the first round of each engine
+is no measure of it: it only chooses the fastest of Spark's own, by store and checkpoint files. More
 rounds may be left out to warm both up.
 """
 
@@ -30,7 +30,8 @@ def store_of(engine: str) -> str:
 
 
 class Turns:
-    """What was found in each round, by engine; of all but Spark's fastest in the first round only."""
+    """What was found in each round, by engine; of all but Spark's fastest in the first round
+    only."""
 
     def __init__(self, runs: dict[str, list[Found]], theirs: str) -> None:
         self._runs = runs

@@ -1,8 +1,8 @@
 """A replica that is ten minutes behind: how long it takes to catch up, with feedback and without.
 
 Ten minutes of files wait. The merge in front has answered them through other replicas: it has
-promised the start of the earliest window that is open at their end. Rows that end a window and a hop
-before that are not wanted. Without feedback the replica works on every row.
+promised the start of the earliest window that is open at their end. Rows that end a window and a
+hop before that are not wanted. Without feedback the replica works on every row.
 
     catch_up   seconds until all input is answered, in-process (processor time) and on Spark (wall)
     gain       without feedback / with it, medians of runs in turns

@@ -5,12 +5,13 @@ micro-batch, and throw the answers away. Each engine is a process of its own, wa
 small folder before. Measured are
 
 - `start`: from starting a new query until its first micro-batch is answered;
-- `all`: until all files are read, and `checkpoint` what the checkpoint has then, in bytes and files;
+- `all`: until all files are read, and `checkpoint` what the checkpoint has then, in bytes and
+  files;
 - `start_again`: from starting the query again, with that checkpoint, until the answer to one file
   that came in the meantime;
 - `look`: how long a look into the folder takes that finds nothing (`latestOffset` of Spark's
-  reports), the median of those within `idle_s` seconds; `look_work`: processor seconds in that time,
-  for a second.
+  reports), the median of those within `idle_s` seconds; `look_work`: processor seconds in that
+  time, for a second.
 """
 
 from __future__ import annotations

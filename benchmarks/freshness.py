@@ -47,9 +47,9 @@ def run(
     zipf: float = -1.0,
     in_process: bool = True,
 ) -> None:
-    """`spark_seconds` is how long each way runs on Spark, 0 for not at all; `spark_cost` what a row takes
-    there, in seconds; `zipf` the one skew of keys there, both unless told. Without `in_process` only that
-    is measured."""
+    """`spark_seconds` is how long each way runs on Spark, 0 for not at all; `spark_cost` what a row
+    takes there, in seconds; `zipf` the one skew of keys there, both unless told. Without
+    `in_process` only that is measured."""
     if in_process:
         _measure_in_process(emit, keys, stale_keys, rounds)
     if spark_seconds:

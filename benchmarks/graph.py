@@ -2,8 +2,8 @@
 
 The executor from before the state table (`baselines/scanning_executor.py`) runs the same kernels in
 the same process, in turns; times are of the process, the least of several rounds. Scheduling is
-measured with operators that do nothing, and so is a trace that is off again. `push with promises on demand` is a union of 32 sources into
-a window, with the policy and without.
+measured with operators that do nothing, and so is a trace that is off again. `push with promises on
+demand` is a union of 32 sources into a window, with the policy and without.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _schedule(emit: Emit, rounds: int) -> None:
 
 
 def _trace_off(emit: Emit, rounds: int) -> None:
-    """A graph that was traced once beside one that never was: the median of the ratios of many short
-    rounds, in turns, and the bounds between which it lies with 95% confidence."""
+    """A graph that was traced once beside one that never was: the median of the ratios of many
+    short rounds, in turns, and the bounds between which it lies with 95% confidence."""
     plain, traced = _idle_graph(), _idle_graph()
     with Trace(traced, clock=time.perf_counter):
         pass

@@ -7,8 +7,9 @@
     under load with `-o rate=50000`, on Spark: the hundredth query is added and fifty are removed while so many rows a second come (see
                `host_under_load`); each phase is `seconds` long. Goals: 2 micro-batches, a gap of 2, all tables
 
-In-process by default, in processor time, in turns. With `-o spark=True` the same on Spark, in one session on the same cores: the median
-time of the micro-batches after a warm-up; queries apart run at the same time, as users start them.
+In-process by default, in processor time, in turns. With `-o spark=True` the same on Spark, in one
+session on the same cores: the median time of the micro-batches after a warm-up; queries apart run
+at the same time, as users start them.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ def queries(events: tw.Stream, count: int) -> dict[str, tw.Stream]:
     """Counts and sums by key of the same rows, over windows of different lengths."""
     kept = events.where("value > 10")
     return {
-        f"q{number}": kept.group_by("key")
-        .tumbling(200 + 10 * number)
-        .aggregate(n=tw.count(), total=tw.sum_("value"))
+        f"q{number}": (
+            kept.group_by("key")
+            .tumbling(200 + 10 * number)
+            .aggregate(n=tw.count(), total=tw.sum_("value"))
+        )
         for number in range(count)
     }
 

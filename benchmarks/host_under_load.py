@@ -1,7 +1,7 @@
 """A host on Spark whose queries change while rows come at a steady rate.
 
-Files come four a second. The hundredth query is added to 99 that run, then fifty are removed; answers
-of all of them are tables in memory. What is reported:
+Files come four a second. The hundredth query is added to 99 that run, then fifty are removed;
+answers of all of them are tables in memory. What is reported:
 
     until it counts   micro-batches from the return of `add` until the new query has taken rows
     longest gap       between two micro-batches that have left, from the first that was begun after the
@@ -48,9 +48,11 @@ def queries(events: tw.Stream) -> dict[str, tw.Stream]:
     """Counts and sums by key of the same rows, over windows of different lengths."""
     kept = events.where("value > 10")
     return {
-        f"q{number}": kept.group_by("key")
-        .tumbling(10 * (20 + number))
-        .aggregate(n=tw.count(), total=tw.sum_("value"))
+        f"q{number}": (
+            kept.group_by("key")
+            .tumbling(10 * (20 + number))
+            .aggregate(n=tw.count(), total=tw.sum_("value"))
+        )
         for number in range(QUERIES)
     }
 

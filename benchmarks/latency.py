@@ -5,8 +5,8 @@ A process of its own moves a small Parquet file into a folder every tenth of a s
 count rows per key and minute, and give the counts of open windows after every micro-batch (ours
 `eager`, Spark's in update mode) to a function that writes them to a sink that throws them away. A
 file's latency is the time from its rename until the function has written the micro-batch that holds
-it. The clock starts when a query has answered, run for `warm_up` seconds and made ten micro-batches:
-a JVM compiles what it runs for a hundred micro-batches and longer.
+it. The clock starts when a query has answered, run for `warm_up` seconds and made ten
+micro-batches: a JVM compiles what it runs for a hundred micro-batches and longer.
 
 Each engine runs in a process of its own, which stays warm: the two are measured in turns, query by
 query. Spark's own has as many partitions as cores and RocksDB with changelog checkpointing.
@@ -49,7 +49,8 @@ PATIENCE_S = 180.0
 """How long a query may take to answer the first time, or to answer what has come."""
 WARM_BATCHES = 10
 HEARD_S = 10.0
-"""While a query warms up, how often it is asked about its micro-batches: it remembers the newest."""
+"""While a query warms up, how often it is asked about its micro-batches: it remembers the
+newest."""
 ENGINES = ("thalweg", "spark")
 COLUMNS = pa.schema([("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())])
 

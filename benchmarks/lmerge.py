@@ -4,21 +4,21 @@ Output and input elements a second of processor time, bytes held, adjusts: 2 to 
 of 16 and 1,000 bytes, batches of 1, 100 and 10,000, in order, in-process. A merge that cannot take
 the stream (R0 to R2 need order) is given one it can.
 
-`gain` compares R3+ with the best form of sorting and dropping duplicates that does the same work: it
-takes adjusts and answers as rows come. Two streams, each input with a disorder of its own: the
+`gain` compares R3+ with the best form of sorting and dropping duplicates that does the same work:
+it takes adjusts and answers as rows come. Two streams, each input with a disorder of its own: the
 document's (`disordered`, 10,000 live rows) and counts that are revised (`revised`, a few dozen live
 rows, where sorting all of them anew costs little).
 
-`gain in step` compares R3+ with the form of sorting that has least to do (`sort and drop`): no adjusts,
-no input fails, and a row goes out when the slowest input has promised. The inputs are equal copies
-that send in turn, so that both give the same table at the same time; `waited` is how long rows wait,
-in seconds of the data, when each input is a batch behind the one before. Every line says which
-inputs its merge takes (`takes`) and when it answers (`answers`).
+`gain in step` compares R3+ with the form of sorting that has least to do (`sort and drop`): no
+adjusts, no input fails, and a row goes out when the slowest input has promised. The inputs are
+equal copies that send in turn, so that both give the same table at the same time; `waited` is how
+long rows wait, in seconds of the data, when each input is a batch behind the one before. Every line
+says which inputs its merge takes (`takes`) and when it answers (`answers`).
 
 With `engine="spark"` the logs of replicas are merged by one query (`spark.merge_logs`) in a session
 that has run one before; seconds are those of the clock from its start to its end, which for a few
-rows is what starting and ending a query takes. The baselines are not operators of a plan, and do not
-run there.
+rows is what starting and ending a query takes. The baselines are not operators of a plan, and do
+not run there.
 """
 
 from __future__ import annotations

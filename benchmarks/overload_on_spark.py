@@ -1,19 +1,19 @@
 """Staleness on Spark at ten times what can be served: update queues, and what one would do without.
 
-A sender gives frames of rows of many keys, ten a second. Whoever gets the answers takes `cost` seconds
-for each row, the same for all ways (the sink waits, as for a call to somewhere else), so 1 / cost rows
-a second can be served at most. The ways:
+A sender gives frames of rows of many keys, ten a second. Whoever gets the answers takes `cost`
+seconds for each row, the same for all ways (the sink waits, as for a call to somewhere else), so 1
+/ cost rows a second can be served at most. The ways:
 
     thalweg          a receiver conflates; each micro-batch gets what it can digest in time
     newest per key   Spark reads all rows and takes the newest of each key in each micro-batch
     append           Spark reads all rows in order, as many files at a time as are served in two seconds
     random shedding  the sender leaves out rows at random, as many as cannot be served
 
-Staleness is that of the definition, for all ways from the same two records: when each row was sent, and
-which rows the sink had when it returned. It is sampled every second; `in the middle` is over ten seconds
-after the half of the time, `at the end` over the last ten. Time begins after a few micro-batches, so that
-nobody pays for the start, and is the same for all ways, as is the rate at which rows are offered (both are
-reported). Each way runs in a process of its own.
+Staleness is that of the definition, for all ways from the same two records: when each row was sent,
+and which rows the sink had when it returned. It is sampled every second; `in the middle` is over
+ten seconds after the half of the time, `at the end` over the last ten. Time begins after a few
+micro-batches, so that nobody pays for the start, and is the same for all ways, as is the rate at
+which rows are offered (both are reported). Each way runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def _pace(frame: Callable[[int], None], rows: int, begin: float, seconds: float)
 
 @dataclass(frozen=True)
 class _Started:
-    """A running query, how rows are sent to it, how what was started besides is ended, and the rows that
-    have reached Spark, 0 if its own count is right."""
+    """A running query, how rows are sent to it, how what was started besides is ended, and the rows
+    that have reached Spark, 0 if its own count is right."""
 
     query: Any
     send: Callable[[Ints, Ints], None]
@@ -302,8 +302,8 @@ def _figures(
 
 
 def staleness_at(record: Record, keys: int, moments: Floats) -> Floats:
-    """Of each key at each moment: the age of its oldest row that neither it nor a younger one of its key
-    was served."""
+    """Of each key at each moment: the age of its oldest row that neither it nor a younger one of
+    its key was served."""
     cells = np.concatenate(record.sent)
     sent_at = np.repeat(record.sent_at, [len(frame) for frame in record.sent])
     order = np.argsort(cells, kind="stable")

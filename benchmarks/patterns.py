@@ -1,4 +1,5 @@
-"""Patterns: `recent` beside DuckDB's ASOF JOIN on recorded quotes, and what chronicle costs an event.
+"""Patterns: `recent` beside DuckDB's ASOF JOIN on recorded quotes, and what chronicle costs an
+event.
 
     throughput   rows of both streams a second. The recording of `examples/data/quotes.parquet` (each quote of one connection with the
                  latest one of the same symbol that came before it over another) is played `times` times, one after the other. DuckDB joins

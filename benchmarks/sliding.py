@@ -7,18 +7,18 @@ stores. Its speed is rows over the median time of a micro-batch, those of the wa
 
 The size of a micro-batch suits engines differently. A short search finds the best for each
 (`batch_search`), and the better of Spark's state stores. `ratio_to_spark` comes twice: with
-`sizes="equal"` both have micro-batches of `batch_rows` (Spark's own fewer above RANGE/SLIDE 10, where
-it copies each row for every window), with `sizes="best"` each has its own best size.
+`sizes="equal"` both have micro-batches of `batch_rows` (Spark's own fewer above RANGE/SLIDE 10,
+where it copies each row for every window), with `sizes="best"` each has its own best size.
 
 Small micro-batches, of `small_batch_rows`, are measured at RANGE/SLIDE 10 with `sizes="small"`, in
 turns by processes that stay warm.
 
 It ends within `minutes`: a measurement gets its share of the time that is left. Other consistencies
-and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take longer;
-`summed_in` says where its rows became sums, and `foreign_in_python` has all of them go to Python.
-`-o parts=small` and `-o parts=large` measure one half alone; `-o parts=foreign` the DataFrame in
-micro-batches of `batch_rows` at RANGE/SLIDE 10, in turns by processes that stay warm, of which the
-first rounds do not count: a JVM compiles what it runs for some hundred micro-batches.
+and a DataFrame of Spark's as the source are `-o variants=final,speculative,foreign`, and take
+longer; `summed_in` says where its rows became sums, and `foreign_in_python` has all of them go to
+Python. `-o parts=small` and `-o parts=large` measure one half alone; `-o parts=foreign` the
+DataFrame in micro-batches of `batch_rows` at RANGE/SLIDE 10, in turns by processes that stay warm,
+of which the first rounds do not count: a JVM compiles what it runs for some hundred micro-batches.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ def _search_all(emit: Emit, plan: Plan, *, keys: int) -> tuple[dict[str, int], S
 
 @dataclass(frozen=True)
 class InTurns:
-    """A comparison at `SEARCH_RATIO`; as it is, of micro-batches so small that fixed costs decide."""
+    """A comparison at `SEARCH_RATIO`; as it is, of micro-batches so small that fixed costs
+    decide."""
 
     keys: int
     rate: int

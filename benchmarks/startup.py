@@ -4,13 +4,13 @@ Both read the same Parquet file and count rows per key and minute in a streaming
 a new process; the clock runs from before it starts until the first rows of its answer reach the
 sink (`seconds_to_first_answer`). Then a second query is started in the same session, over other
 windows; its clock runs from before it is written down until its first rows are there
-(`seconds_to_second_answer`). `thalweg demo` runs in the same rounds: until its first line, and until
-it has the first answer. They take turns; a ratio is the median of the ratios of the rounds.
+(`seconds_to_second_answer`). `thalweg demo` runs in the same rounds: until its first line, and
+until it has the first answer. They take turns; a ratio is the median of the ratios of the rounds.
 
 Ours begins without an archive of Spark's classes, as it is installed: that is `first_start`, a
-single run, which leaves a process behind that writes the archive. The rounds begin when it has ended
-(`archive`: what it took), and are what a user has from then on. `-o installed=True` measures runs
-without an archive in the rounds as well. `cpu_seconds` is the work of all processes that a run
+single run, which leaves a process behind that writes the archive. The rounds begin when it has
+ended (`archive`: what it took), and are what a user has from then on. `-o installed=True` measures
+runs without an archive in the rounds as well. `cpu_seconds` is the work of all processes that a run
 started, which a busy machine changes less than the time.
 """
 

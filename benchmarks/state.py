@@ -5,7 +5,8 @@ window that is long enough to keep them all. The time should follow what a micro
 what there is: `growth` is the time at the largest state over the time at the smallest.
 `written_bytes` is what a micro-batch wrote to the state store.
 
-Before that, in-process, every stateful kernel by itself (the cases of `thalweg.testing.held_state`):
+Before that, in-process, every stateful kernel by itself (the cases of
+`thalweg.testing.held_state`):
 
     kernel_batch     ten rows through the query and a snapshot of the kernel, with so many rows held; processor time,
                      the least median of three rounds

@@ -5,10 +5,10 @@ transformWithStateInPandas on Spark.
 it must widen. `ratio_to_builtin` is the time of a vectorised module over that of the built-in
 average, many groups in a hopping window. `ratio_to_transform_with_state` is our rows a second, for
 a plain Python aggregate in which every key occurs once, over those of the same aggregate written by
-hand for Spark's own Python state API; both read the same files, each in a process of its own with as
-many partitions as cores, and write to a sink that throws rows away. The other one is given fewer
-rows (`by_hand_rows`), since its time is a time per key; the ratio comes at equal rows too, where fixed
-costs of a micro-batch weigh on both.
+hand for Spark's own Python state API; both read the same files, each in a process of its own with
+as many partitions as cores, and write to a sink that throws rows away. The other one is given fewer
+rows (`by_hand_rows`), since its time is a time per key; the ratio comes at equal rows too, where
+fixed costs of a micro-batch weigh on both.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run(
         _on_spark(emit, rows, by_hand_rows)
 
 
-# -------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # steps
 
 
@@ -122,7 +122,7 @@ def _points(start: Any, columns: dict[str, Any]) -> pa.Table:
     return pa.table({"_start": start, "_end": start + 1, **columns})
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # columns
 
 
@@ -171,7 +171,7 @@ def _play(query: tw.Stream, batches: list[pa.Table]) -> None:
     engine.finish()
 
 
-# -------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # spark
 
 

@@ -37,7 +37,8 @@ autodoc_preserve_defaults = True
 
 
 def _prose(paragraph: str) -> str:
-    """Plain text as reStructuredText: `names` in backticks are literals, nothing else means anything."""
+    """Plain text as reStructuredText: `names` in backticks are literals, nothing else means
+    anything."""
     parts = paragraph.split("`")
     for at, part in enumerate(parts):
         parts[at] = f"``{part}``\\ " if at % 2 else re.sub(r"([\\*|_<>])", r"\\\1", part)
@@ -53,7 +54,8 @@ def _is_prose(paragraph: str) -> bool:
 def _docstring(
     _app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]
 ) -> None:
-    """Docstrings are plain text: paragraphs become prose; formulas, tables and examples are shown as they were written."""
+    """Docstrings are plain text: paragraphs become prose; formulas, tables and examples are shown
+    as they were written."""
     shown: list[str] = []
     for paragraph in filter(None, re.split(r"\n\s*\n", "\n".join(lines).strip("\n"))):
         body = paragraph.splitlines()

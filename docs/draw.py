@@ -1,4 +1,5 @@
-"""The diagrams of the documentation, by matplotlib: `python docs/draw.py` writes docs/pictures/*.svg.
+"""The diagrams of the documentation, by matplotlib: `python docs/draw.py` writes
+docs/pictures/*.svg.
 
 They are narrow, with large letters, so that they can be read on a telephone too. What they show of
 running queries comes from running them.

@@ -1,5 +1,5 @@
-"""The picture of the demo: `python docs/screen.py` runs it on a pseudo-terminal and keeps its screen
-as docs/pictures/demo.svg."""
+"""The picture of the demo: `python docs/screen.py` runs it on a pseudo-terminal and keeps its
+screen as docs/pictures/demo.svg."""
 
 from __future__ import annotations
 

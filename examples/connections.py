@@ -1,4 +1,5 @@
-"""Network connections: a sensor logs each when it ends, the questions are about when they were open.
+"""Network connections: a sensor logs each when it ends, the questions are about when they were
+open.
 
 A connection lasts from its start to its end. Who has how many open at once is a count over
 lifetimes; bytes by source are a tumbling window; the busiest sources of each window are its top

@@ -78,7 +78,8 @@ def main() -> None:
         answers(in_the_air(flights(spark=spark)), spark=spark), key=lambda row: row[2]["flights"]
     )
     print(
-        f"At most {row['flights']} were in the air, {start:%H:%M} to {end:%H:%M} on {start:%d %B %Y}."
+        f"At most {row['flights']} were in the air, {start:%H:%M} to {end:%H:%M} on "
+        f"{start:%d %B %Y}."
     )
 
 

@@ -61,7 +61,10 @@ def test_every_name_of_a_package_is_in_its_block_of_imports(package: str) -> Non
 
 
 def test_a_package_below_does_not_take_the_name_of_a_function() -> None:
-    script = "import thalweg.run.engine, thalweg.sql, thalweg as tw\nprint(callable(tw.run), callable(tw.sql))"
+    script = (
+        "import thalweg.run.engine, thalweg.sql, thalweg as tw\nprint(callable(tw.run), "
+        "callable(tw.sql))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -5,11 +5,11 @@
 - `CleanseMerge` (C+LM-R1): each input is first put in order, by holding every row until nothing can
   change it; then R1.
 - `CountingMerge`: follows the input that has sent most. Right only for identical sequences.
-- `SortMerge`: holds what all inputs send; where all have promised, sorts it and drops duplicates. It
-  answers when the slowest input has promised, and takes inserts only.
-- `ResortMerge`: the same idea for the input that LMerge takes: adjusts, answers as they come, and the
-  promise of the fastest input. Every batch makes the rows of all inputs anew, drops duplicates, and
-  says how that differs from what was shown.
+- `SortMerge`: holds what all inputs send; where all have promised, sorts it and drops duplicates.
+  It answers when the slowest input has promised, and takes inserts only.
+- `ResortMerge`: the same idea for the input that LMerge takes: adjusts, answers as they come, and
+  the promise of the fastest input. Every batch makes the rows of all inputs anew, drops duplicates,
+  and says how that differs from what was shown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The window join of the literature, which waits for order: a row meets the rows of the other input
 that are in its window, and leaves with its own time.
 
-It waits as the ordered union does (`ordered_union`): a row is taken when no input can still bring an
-earlier one. Rows meet when the first decimal of their values is the same.
+It waits as the ordered union does (`ordered_union`): a row is taken when no input can still bring
+an earlier one. Rows meet when the first decimal of their values is the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Execution time of a sliding maximum over rows, by RANGE/SLIDE.
 
-The maximum of the last 4000 rows, every 1 to 4000 rows, over ordered data. Processor time, median of
-the rounds. The lines:
+The maximum of the last 4000 rows, every 1 to 4000 rows, over ordered data. Processor time, median
+of the rounds. The lines:
 
     scan        the engine passes the rows through
     buffering   a NumPy buffer; every extent is reduced when it ends (`baselines.buffering`). No

@@ -4,9 +4,10 @@ slack.
 The count over 600 s, every 60 s; tuples come in blocks of 490 s, in any order within a block. Slack
 of 0 to 600 s. The error is the percentage of wrong answers. Latency as in 6-11, in seconds.
 
-Changed: tuples and baseline as in 6-11. Latency grows with slack below the optimum too, where the thesis has it flat. Ours is the wait
-from the moment at which all rows of a window had arrived, as in 6-11, so that slack adds to it
-directly; the thesis does not say from when it counts for answers that are wrong.
+Changed: tuples and baseline as in 6-11. Latency grows with slack below the optimum too, where the
+thesis has it flat. Ours is the wait from the moment at which all rows of a window had arrived, as
+in 6-11, so that slack adds to it directly; the thesis does not say from when it counts for answers
+that are wrong.
 """
 
 from __future__ import annotations

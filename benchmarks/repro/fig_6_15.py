@@ -4,8 +4,8 @@ Tuples a pane and panes a window vary; both sides are the engine, once with `usi
 with `using("wid")`, less the time of passing the rows through. Processor time, the best of some
 rounds that take turns.
 
-Changed: the time of passing rows through is taken off, of which the thesis says nothing; windows go by
-time, and tuples come at even distances.
+Changed: the time of passing rows through is taken off, of which the thesis says nothing; windows go
+by time, and tuples come at even distances.
 """
 
 from __future__ import annotations

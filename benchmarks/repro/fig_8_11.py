@@ -1,7 +1,7 @@
 """Memory of a sliding count over the union of three links, by the delay of one of them (Q8-5).
 
-Five minutes, every minute, as in the thesis. Changed: links are synthetic, with a thousand packets a
-second each. `IOP with slack` is a line that the thesis does not have.
+Five minutes, every minute, as in the thesis. Changed: links are synthetic, with a thousand packets
+a second each. `IOP with slack` is a line that the thesis does not have.
 """
 
 from __future__ import annotations

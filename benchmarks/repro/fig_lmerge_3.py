@@ -14,7 +14,8 @@ TITLE = "Throughput of LMerge, ordered streams"
 
 ROUNDS = 3
 """The cheap merges are near each other: they run in turns, and the best of each counts, since other
-work only ever slows down. The first to read a stream pays for it, so that nobody's first is alone."""
+work only ever slows down. The first to read a stream pays for it, so that nobody's first is
+alone."""
 NEAR = ("R0", "R1", "R2", "R3+")
 
 

@@ -6,17 +6,17 @@ elements. Each plan has a clock of its own that runs while it works (processor t
 the plan whose clock is behind works next, as if each had a processor. A run ends when the merge
 has promised the end.
 
-Alone, each plan pays for its slow half. Merged, the run is as long as the better of the two: both do
-all the work. With feedback the plan that is behind skips what the merge has settled, so that the
+Alone, each plan pays for its slow half. Merged, the run is as long as the better of the two: both
+do all the work. With feedback the plan that is behind skips what the merge has settled, so that the
 elements of a stretch are worked on by the plan that is quick there.
 
-How slow the slow way is decides how much there is to gain, and the document does not say it. It does
-say that a plan alone takes 163 to 176 s and the run with feedback 34 s. If feedback left nothing but
-quick work, all elements take 34 s the quick way, and a plan alone takes 5 times as long as that:
-`DOCUMENT`. An element the quick way then takes 170 us; here it takes `QUICK_US`, so that runs are
-shorter and the work still outweighs what the engine itself does for an element. Both ways are made
-as long as they must be for that, by measuring them on this machine. The gain is shown over a range
-of ratios; it cannot be more than the ratio itself.
+How slow the slow way is decides how much there is to gain, and the document does not say it. It
+does say that a plan alone takes 163 to 176 s and the run with feedback 34 s. If feedback left
+nothing but quick work, all elements take 34 s the quick way, and a plan alone takes 5 times as long
+as that: `DOCUMENT`. An element the quick way then takes 170 us; here it takes `QUICK_US`, so that
+runs are shorter and the work still outweighs what the engine itself does for an element. Both ways
+are made as long as they must be for that, by measuring them on this machine. The gain is shown over
+a range of ratios; it cannot be more than the ratio itself.
 """
 
 from __future__ import annotations

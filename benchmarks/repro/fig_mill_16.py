@@ -3,11 +3,11 @@
     fast   -> selection (95% pass) ------> union
     other  -> a result every SLIDE rows -> union
 
-Both sources have 1,000 rows a second (Poisson). The union waits for order, so without promises rows of
-the first source leave when a slide of the other is complete, all at once. Virtual time, 5
-microseconds for a row or a promise in an operator. Burstiness is (max - min) / mean of the rows of the
-first source that leave in intervals of 0.02 s; results of the aggregate are left out, since there
-are fewer of them the larger the slide is.
+Both sources have 1,000 rows a second (Poisson). The union waits for order, so without promises rows
+of the first source leave when a slide of the other is complete, all at once. Virtual time, 5
+microseconds for a row or a promise in an operator. Burstiness is (max - min) / mean of the rows of
+the first source that leave in intervals of 0.02 s; results of the aggregate are left out, since
+there are fewer of them the larger the slide is.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """EAGER over LAZY windows for ten keys and several arrival patterns (update queues, figure 14).
 
-EAGER falls below LAZY for even skews (Zipf 0 and 0.5) from about ten rows a window on: its gaps cost
-a time that does not grow with the window, what it saves does. The document's figure ends before.
+EAGER falls below LAZY for even skews (Zipf 0 and 0.5) from about ten rows a window on: its gaps
+cost a time that does not grow with the window, what it saves does. The document's figure ends
+before.
 
-AUTO tries both rules on the latest rows in virtual time and follows the better one (`window_choice`).
-It is measured at the figure's load of one row for each cost of a row, and at a quarter, a half, two and
-five times that, where which rule is better changes: at a quarter EAGER is 4 to 300 times staler, since
-it leaves out the windows that close while it waits for the one it has begun. A run includes the time
-before the first trial.
+AUTO tries both rules on the latest rows in virtual time and follows the better one
+(`window_choice`). It is measured at the figure's load of one row for each cost of a row, and at a
+quarter, a half, two and five times that, where which rule is better changes: at a quarter EAGER is
+4 to 300 times staler, since it leaves out the windows that close while it waits for the one it has
+begun. A run includes the time before the first trial.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def patterns(rows: int, seed: int) -> dict[str, Ints]:
 
 
 def staleness(rule: str, keys: Ints, size: int, load: float) -> float:
-    """The area under the staleness of all keys. The source time of a key counts its own rows, so that
-    gaps are gaps of arrival: a key's window holds as many rows as its size whatever the other keys
-    do."""
+    """The area under the staleness of all keys. The source time of a key counts its own rows, so
+    that gaps are gaps of arrival: a key's window holds as many rows as its size whatever the other
+    keys do."""
     source = np.empty(len(keys), np.int64)
     for key in range(KEYS):
         mine = keys == key

@@ -1,12 +1,13 @@
 """Key schedules against in-place where some keys are slow (update queues, figure 9).
 
-At load 2 `gain` reaches 1.15 to 1.19 with nine slow keys of ten (a hundredth as fast), by the seed, and
-serving slow keys first can bring no more. In units of the cost the fast key updates at 1.835 and each
-slow one at 0.018, so a service in six is one of theirs whatever the schedule. In place the nine hold
-0.13 of the staleness and the fast one 0.30, measured. Served first, an update of a slow key waits for the
-service that has begun, E[W^2] = 1/3: 0.028 for all nine. The fast key then waits E[(L - X)^2]/2 in each
-round, X its next update and L 1 or, with a slow key in between, 2: 0.335. That is 0.43 / 0.363 = 1.19, if
-no two slow keys ever meet; measured for `gain`: 0.036 and 0.34. At loads 5 and 10 it is 1.3 to 1.4.
+At load 2 `gain` reaches 1.15 to 1.19 with nine slow keys of ten (a hundredth as fast), by the seed,
+and serving slow keys first can bring no more. In units of the cost the fast key updates at 1.835
+and each slow one at 0.018, so a service in six is one of theirs whatever the schedule. In place the
+nine hold 0.13 of the staleness and the fast one 0.30, measured. Served first, an update of a slow
+key waits for the service that has begun, E[W^2] = 1/3: 0.028 for all nine. The fast key then waits
+E[(L - X)^2]/2 in each round, X its next update and L 1 or, with a slow key in between, 2: 0.335.
+That is 0.43 / 0.363 = 1.19, if no two slow keys ever meet; measured for `gain`: 0.036 and 0.34. At
+loads 5 and 10 it is 1.3 to 1.4.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The document's test streams, and playing them through a merge.
 
-An event has an integer in [0, 400] and a random text. Gaps between starts are drawn from [0, MaxGap];
-lifetimes are such that about `live` events are active. `disorder` is the share of events that arrive
-later than they should; a CTI comes after every 1/StableFreq events and is as strong as the rest of
-the stream allows. All forms of a stream have one table.
+An event has an integer in [0, 400] and a random text. Gaps between starts are drawn from [0,
+MaxGap]; lifetimes are such that about `live` events are active. `disorder` is the share of events
+that arrive later than they should; a CTI comes after every 1/StableFreq events and is as strong as
+the rest of the stream allows. All forms of a stream have one table.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ DELIVERS: dict[str, tuple[str, str]] = {
     "sort and drop": ("inserts, no input fails", "when the slowest input has promised"),
     "sort and drop, as it goes": ("anything, rows differ", _FIRST),
 }
-"""By merge: the inputs it takes, and when a row goes out. Where inputs are in step, all of them have
-sent a row before the next one comes; `waited` says what it costs when they are not."""
+"""By merge: the inputs it takes, and when a row goes out. Where inputs are in step, all of them
+have sent a row before the next one comes; `waited` says what it costs when they are not."""
 
 
 @dataclass

@@ -94,7 +94,10 @@ def test_no_name_means_all() -> None:
         (["tny"], "no benchmark 'tny'. Did you mean 'tiny'? There are: tiny."),
         (
             ["tiny", "-o", "size=3"],
-            "benchmark 'tiny' cannot take these options: got an unexpected keyword argument 'size'.",
+            (
+                "benchmark 'tiny' cannot take these options: got an unexpected keyword argument "
+                "'size'."
+            ),
         ),
         (["tiny", "-o", "size"], "'size' is not NAME=VALUE."),
     ],

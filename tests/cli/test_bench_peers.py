@@ -1,5 +1,5 @@
-"""Benchmarks give the peer what its best user would: as many partitions as cores, the better store, a
-process of its own, its best batch size; and they end when they say."""
+"""Benchmarks give the peer what its best user would: as many partitions as cores, the better store,
+a process of its own, its best batch size; and they end when they say."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Clock:
 
 
 START_S, OVERSHOOT = 30.0, 1.3
-"""What starting an engine takes on two cores, and how far a last micro-batch goes beyond its time."""
+"""What starting an engine takes on two cores, and how far a last micro-batch goes beyond its
+time."""
 
 
 def test_sliding_ends_within_a_quarter_of_an_hour_and_gives_three_ratios(

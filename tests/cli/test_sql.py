@@ -28,7 +28,10 @@ from thalweg.cli.sql_shell import Shell, Words, prompt
 from thalweg.cli.sql_sources import parse_source
 
 SECOND = 1_000_000
-BY_MINUTE = "SELECT src, count(*) AS n, sum(len) AS bytes [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY src"
+BY_MINUTE = (
+    "SELECT src, count(*) AS n, sum(len) AS bytes [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP "
+    "BY src"
+)
 EXPECTED = [
     (0, "a", 1, 100),
     (0, "b", 1, 50),
@@ -204,7 +207,7 @@ def test_the_time_must_be_known(tmp_path: Path) -> None:
     )
 
 
-# -------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # shell
 
 

@@ -13,8 +13,8 @@ from thalweg.cli import main
 
 CSV = "ts,item,qty\n2026-03-01T10:00:00Z,a,1\n2026-03-01T10:20:00Z,b,2\n2026-03-01T11:10:00Z,a,3\n"
 HOURLY = (
-    "SELECT window_start, sum(qty) AS q FROM TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' HOUR) "
-    "GROUP BY window_start, window_end"
+    "SELECT window_start, sum(qty) AS q FROM TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' "
+    "HOUR) GROUP BY window_start, window_end"
 )
 
 
@@ -61,9 +61,11 @@ def test_a_script_comes_through_a_pipe(orders: Path) -> None:
 
 def test_insert_writes_the_files_of_a_table(orders: Path) -> None:
     done = call(
-        stdin="CREATE TABLE orders WITH ('path' = 'orders.csv');"
-        "CREATE TABLE hourly WITH ('path' = 'hourly', 'format' = 'parquet');"
-        f"INSERT INTO hourly {HOURLY};"
+        stdin=(
+            "CREATE TABLE orders WITH ('path' = 'orders.csv');"
+            "CREATE TABLE hourly WITH ('path' = 'hourly', 'format' = 'parquet');"
+            f"INSERT INTO hourly {HOURLY};"
+        )
     )
     assert done.exit_code == 0, done.output
     assert pq.read_table(orders / "hourly").column("q").to_pylist() == [3, 3]

@@ -1,5 +1,5 @@
-"""Figures of the window thesis: baselines are the best form of their idea, every line is what it says,
-the document's parameters are used, and what was changed is told."""
+"""Figures of the window thesis: baselines are the best form of their idea, every line is what it
+says, the document's parameters are used, and what was changed is told."""
 
 from __future__ import annotations
 

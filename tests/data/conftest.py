@@ -18,7 +18,8 @@ def recorded() -> Path:
     if not (DATA / "golden.json").exists():
         _missing.append(str(DATA))
         pytest.skip(
-            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answers were not checked."
+            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answers were not "
+            "checked."
         )
     return DATA
 
@@ -27,5 +28,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _missing:
         terminalreporter.section("recorded data", sep="!", red=True)
         terminalreporter.line(
-            "The golden answers were NOT checked: the folder ../shared/data was not found beside the checkout."
+            "The golden answers were NOT checked: the folder ../shared/data was not found beside "
+            "the checkout."
         )

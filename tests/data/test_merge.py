@@ -107,7 +107,8 @@ def test_after_three_of_four_are_cut_there_is_what_was_delivered(
 def test_the_leader_reports_how_many_messages_it_left_out(
     recorded: Path, venue: str, count: int
 ) -> None:
-    """Those that some connection had delivered when a promise passed them, and that did not stay."""
+    """Those that some connection had delivered when a promise passed them, and that did not
+    stay."""
     forms = replicas(recorded, venue)
     reported = 0
     for seed in range(count):

@@ -1,5 +1,5 @@
-"""Every page in a real browser, on a telephone and on a desk: nothing is cut, nothing is missing, and
-every link leads somewhere."""
+"""Every page in a real browser, on a telephone and on a desk: nothing is cut, nothing is missing,
+and every link leads somewhere."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def merge(steps: list[Step], policy: MergePolicy, level: Level) -> list[Element]
     return list(elements_of([out for name, element in steps for out in merger.push(name, element)]))
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Table III
 
 IN1_AND_IN2: list[Step] = [
@@ -65,7 +65,7 @@ def test_table_iii_element_by_element(
     assert merge(IN1_AND_IN2, policy, level) == expected
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # section II: the punctuation challenge
 
 TABLE_II: list[Step] = [
@@ -95,7 +95,7 @@ def test_a_stable_does_not_pass_before_what_it_would_freeze_is_right(level: Leve
     assert first_violation(out) is None
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # section III: what an output may be
 
 I1 = Prefix([(2, 16, A), (3, 10, B), (4, 18, C), (15, 20, D)], 14)
@@ -162,7 +162,7 @@ def test_example_5_open_and_close_elements_must_be_in_some_input() -> None:
     assert open_close_problem(inputs, [("open", "B", 2), ("close", "B", 5)]) is not None
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # Figure 1: the structures
 
 PREFIX: list[tuple[int, Element]] = [
@@ -205,7 +205,8 @@ def test_figure_1_three_tiers() -> None:
     found = [
         sorted(zip(*(part.tolist() for part in counts.of(slots)), strict=True)) for counts in tiers
     ]
-    # (node, end, count) for In1, In2 and the output; the second A of In2 came out, its adjust did not
+    # (node, end, count) for In1, In2 and the output; the second A of In2 came out, its adjust did
+    # not
     assert found == [
         [(0, 15, 1)],
         [(0, 12, 1), (0, 13, 1), (1, 14, 1)],

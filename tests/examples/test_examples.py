@@ -34,8 +34,8 @@ def told(query: tw.Stream, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_flights_by_hour_of_departure() -> None:
     expected = asked(
-        "SELECT date_trunc('hour', departed) h, origin, count(*), sum(miles) FROM 'DATA/flights.parquet' "
-        "GROUP BY ALL ORDER BY ALL"
+        "SELECT date_trunc('hour', departed) h, origin, count(*), sum(miles) FROM "
+        "'DATA/flights.parquet' GROUP BY ALL ORDER BY ALL"
     )
     table = told(flights.departures(flights.flights()), "origin", "flights", "miles")
     assert table == expected
@@ -69,8 +69,9 @@ def test_connections_that_are_open_at_once() -> None:
 
 def test_connections_that_sent_most() -> None:
     expected = asked(
-        "SELECT time_bucket(INTERVAL '10 seconds', start) w, src, sum(bytes) b FROM 'DATA/connections.parquet' "
-        "GROUP BY w, src QUALIFY rank() OVER (PARTITION BY w ORDER BY b DESC) <= 3 ORDER BY ALL"
+        "SELECT time_bucket(INTERVAL '10 seconds', start) w, src, sum(bytes) b FROM "
+        "'DATA/connections.parquet' GROUP BY w, src QUALIFY rank() OVER (PARTITION BY w ORDER BY b "
+        "DESC) <= 3 ORDER BY ALL"
     )
     assert told(connections.busiest(connections.connections()), "src", "bytes") == expected
 
@@ -82,7 +83,8 @@ def test_connections_of_a_real_sensor() -> None:
         pytest.skip(f"RECORDED DATA NOT FOUND: {RECORDED} does not exist.")
     with duckdb.connect() as database:
         log = database.sql(
-            'SELECT start_us AS start, greatest(end_us, start_us + 1) AS "end", src_ip AS src, len AS bytes '
+            'SELECT start_us AS start, greatest(end_us, start_us + 1) AS "end", src_ip AS src, len'
+            " AS bytes "
             f"FROM '{RECORDED}' ORDER BY seq LIMIT 20000"
         ).to_arrow_table()
     stream = tw.from_frame(log, time="start", end="end", disorder=2 * 3600 * 10**6)
@@ -118,7 +120,8 @@ def test_levels_that_rest() -> None:
 def test_quotes_count_once_whichever_connection_was_first() -> None:
     expected = asked(
         "SELECT time_bucket(INTERVAL '5 seconds', ts) w, symbol, max(bid), min(ask), count(*) FROM "
-        "(SELECT DISTINCT ts, symbol, bid, ask FROM 'DATA/quotes.parquet') GROUP BY ALL ORDER BY ALL"
+        "(SELECT DISTINCT ts, symbol, bid, ask FROM 'DATA/quotes.parquet') GROUP BY ALL ORDER "
+        "BY ALL"
     )
     table = told(quotes.best(quotes.quotes()), "symbol", "bid", "ask", "quotes")
     assert table == expected

@@ -178,7 +178,10 @@ def test_nothing_is_ever_evaluated_as_python() -> None:
 
 
 def test_sqlglot_is_loaded_only_for_text() -> None:
-    script = "import sys; from thalweg.expr import col; col('a') + 1; assert 'sqlglot' not in sys.modules"
+    script = (
+        "import sys; from thalweg.expr import col; col('a') + 1; assert 'sqlglot' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

@@ -148,7 +148,10 @@ def test_forms(text: str, expr: Expr, printed: str) -> None:
         ("{a}", "'{' is not part of an expression", 0),
         (
             "`a`",
-            "'`' is not part of an expression. A name with odd characters goes between double quotes",
+            (
+                "'`' is not part of an expression. A name with odd characters goes between double "
+                "quotes"
+            ),
             0,
         ),
         (":p", "':' is not part of an expression", 0),

@@ -1,4 +1,5 @@
-"""The first hour of a newcomer: more than forty tasks, run from the installed wheel outside the checkout.
+"""The first hour of a newcomer: more than forty tasks, run from the installed wheel outside the
+checkout.
 
 Each task is a function that ends with the right answer, or with the one sentence that says what to
 do. `python tasks.py core|full|spark` runs those of one environment and prints a JSON object a line:
@@ -55,7 +56,7 @@ def said(action: Callable[[], object]) -> str:
     raise AssertionError("nothing was refused")
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the in-process engine alone
 
 
@@ -243,7 +244,10 @@ def flinks_interval_join() -> None:
 
     orders = tw.from_frame(rows(), time="ts", name="o")
     paid = [{**row, "ts": row["ts"].replace(minute=row["ts"].minute + 5)} for row in rows()]
-    text = "SELECT o.item FROM o JOIN p ON o.item = p.item AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' MINUTE"
+    text = (
+        "SELECT o.item FROM o JOIN p ON o.item = p.item AND p.ts BETWEEN o.ts AND o.ts + INTERVAL "
+        "'10' MINUTE"
+    )
     query = tw.sql(text, o=orders, p=tw.from_frame(paid, time="ts", name="p"))
     assert sorted(row["item"] for _, _, row in tw.table(query)) == ["a", "a", "b"]
 
@@ -381,7 +385,7 @@ def plans_speak_of_durations() -> None:
     assert "3600000000" not in text and "<pre>" in text._repr_html_()  # type: ignore[attr-defined]
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # with the extras
 
 
@@ -488,7 +492,7 @@ def the_demo_as_lines() -> None:
     assert "1970" not in done.stdout and not done.stderr
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # on Spark, in one session
 
 

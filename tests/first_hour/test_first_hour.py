@@ -1,5 +1,5 @@
-"""The tasks of a first hour, from a wheel that was just built, in environments made for it: one with nothing
-but the dependencies of the package itself, one with all extras."""
+"""The tasks of a first hour, from a wheel that was just built, in environments made for it: one
+with nothing but the dependencies of the package itself, one with all extras."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ steps = st.lists(
 def test_what_is_served_and_how_stale_it_is(
     steps: list[tuple[int, list[int] | int]], target: int
 ) -> None:
-    """In append mode rows leave in order of arrival and none is conflated. In both modes the rows of a
-    key leave in order, counts add up, and staleness is that of the definition."""
+    """In append mode rows leave in order of arrival and none is conflated. In both modes the rows
+    of a key leave in order, counts add up, and staleness is that of the definition."""
     queue = make_queue(target)
     trace = Trace(queue)
     now = 0
@@ -159,8 +159,8 @@ def _padded(
 def test_it_conflates_under_overload_and_goes_back_when_the_load_has_fallen(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A row takes two ticks. Ten rows of two keys every ten ticks are twice what can be served; then a
-    row every ten ticks."""
+    """A row takes two ticks. Ten rows of two keys every ten ticks are twice what can be served;
+    then a row every ten ticks."""
     queue = make_queue(target=40)
     trace = Trace(queue)
     modes: list[str] = []

@@ -18,8 +18,8 @@ TARGET = 4_000_000
     ids=["usual", "dear rows", "half of the target", "a slow machine"],
 )
 def test_batches_grow_to_what_can_be_digested(overhead: int, row: int, noise: float) -> None:
-    """Also where a small batch alone takes half of the target, or much more: then a batch gets as many
-    rows as cost as much as the overhead. The first ones all had one size."""
+    """Also where a small batch alone takes half of the target, or much more: then a batch gets as
+    many rows as cost as much as the overhead. The first ones all had one size."""
     random, cost = Random(1), BatchCost()
 
     def took(rows: int) -> int:

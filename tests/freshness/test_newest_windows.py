@@ -1,5 +1,5 @@
-"""Windows by mark in the fluent API: whole windows of each key leave the queue, and what an aggregate
-says about them is what it would say about all rows."""
+"""Windows by mark in the fluent API: whole windows of each key leave the queue, and what an
+aggregate says about them is what it would say about all rows."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def streams(draw: st.DrawFn) -> list[Row]:
 def test_an_answer_is_that_of_all_rows(
     rows: list[Row], size: int, hop: int, rule: str, schedule: str, data: st.DataObject
 ) -> None:
-    """Whatever is served, and when: each answer is the append answer for its window, each window has
-    one at most, a key's windows follow each other, and no promise is broken."""
+    """Whatever is served, and when: each answer is the append answer for its window, each window
+    has one at most, a key's windows follow each other, and no promise is broken."""
     hop = min(hop, size)
     source = tw.source("quotes", {"symbol": "string", "price": "int64"}, insert_only=True)
     windows = source.update_key("symbol", schedule=schedule).newest_window(size, hop, rule=rule)
@@ -133,8 +133,8 @@ def test_an_answer_is_that_of_all_rows(
 def test_a_batch_of_rows_is_its_rows_one_by_one(
     actions: list[list[tuple[int, int, int]] | int], size: int, rule: str, overlap: int
 ) -> None:
-    """With room for few rows: what is admitted, served and counted. A row is a key, a step in time, and
-    0 for a text that is too long."""
+    """With room for few rows: what is admitted, served and counted. A row is a key, a step in time,
+    and 0 for a text that is too long."""
     schema = pa.schema({"key": pa.int64(), "text": pa.string()})
     window = UpdateWindow(size, max(1, size - overlap))
     whole, single = (

@@ -24,8 +24,8 @@ KEYS = 4
 def test_staleness_is_that_of_the_definition(
     frames: list[tuple[int, list[int]]], services: list[tuple[int, set[int]]]
 ) -> None:
-    """Frames are sent some ticks after each other; the sink gets rows by number, some that were sent
-    before and in any order."""
+    """Frames are sent some ticks after each other; the sink gets rows by number, some that were
+    sent before and in any order."""
     record, now = Record(), 0
     for gap, keys in frames:
         now += gap

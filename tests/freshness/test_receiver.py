@@ -148,7 +148,8 @@ def test_rows_of_ten_megabytes_and_too_many_keys_are_refused(tmp_path: Path) -> 
 
 
 def test_a_million_new_keys_are_bounded(tmp_path: Path) -> None:
-    """Keys that fit wait, all others are refused and counted; updates of those that wait are taken."""
+    """Keys that fit wait, all others are refused and counted; updates of those that wait are
+    taken."""
 
     def client(host: str, port: int) -> dict[str, Any]:
         with ReceiverClient(host, port) as receiver:

@@ -185,7 +185,8 @@ SIGNALS: dict[str, tuple[Callable[[tw.Stream], tw.Stream], int]] = {
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first", "k-batching"])
 def test_a_stream_that_clips_itself_is_cut_as_it_comes(strategy: str, signal: str) -> None:
-    """The starts go ahead of the rows, at each push: no row is passed on whole and cut afterwards."""
+    """The starts go ahead of the rows, at each push: no row is passed on whole and cut
+    afterwards."""
     query, inputs = SIGNALS[signal]
     a = tw.source("a", {"k": "int64"}, insert_only=True)
     graph, _ = build_graph(query(a).node, Consistency("eager"))

@@ -2,8 +2,8 @@
 by element batch and checked after every one.
 
 What is checked: the output is sound and can be played, it is compatible with its inputs (C1 to C3,
-or R4's form) at every prefix, by group it never shows two versions of one answer, and in the end its
-table is the reference.
+or R4's form) at every prefix, by group it never shows two versions of one answer, and in the end
+its table is the reference.
 """
 
 from __future__ import annotations

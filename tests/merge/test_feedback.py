@@ -223,7 +223,8 @@ WINDOWED = {
     "GridApplyKernel",
     "PanedApplyKernel",
 }
-"""The cases with windows that feedback reaches; those of other windows depend on rows of any age."""
+"""The cases with windows that feedback reaches; those of other windows depend on rows of any
+age."""
 
 
 ONE_WINDOW = ("WindowEngine, calendar", "TablePanesKernel")

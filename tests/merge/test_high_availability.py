@@ -124,7 +124,7 @@ def test_many_kills(tmp_path: Path, seed: int) -> None:
     check(run_with_kills(tmp_path, kills=20, merge_kills=5, seed=seed))
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the log
 
 ROW = tw.source("s", {"v": "int64"}).node.schema

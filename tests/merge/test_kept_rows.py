@@ -1,4 +1,5 @@
-"""With `keep`, rows of inputs that have left: each as often as the one had it that had it most often."""
+"""With `keep`, rows of inputs that have left: each as often as the one had it that had it most
+often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A merge at the source of a query: inputs join and leave while it runs, in every bucket at once."""
+"""A merge at the source of a query: inputs join and leave while it runs, in every bucket at
+once."""
 
 from __future__ import annotations
 

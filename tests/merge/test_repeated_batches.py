@@ -1,5 +1,6 @@
-"""Inputs that send the same rows in the same order: what is found by comparing batches is what looking
-for each row by its digest finds. Rows that start after all others are new without looking."""
+"""Inputs that send the same rows in the same order: what is found by comparing batches is what
+looking for each row by its digest finds. Rows that start after all others are new without
+looking."""
 
 from __future__ import annotations
 
@@ -203,7 +204,8 @@ def test_distinct_digests_among_many(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_that_never_went_out_are_counted(seed: int) -> None:
-    """By definition: an input has more rows at a start than have gone out or were counted before."""
+    """By definition: an input has more rows at a start than have gone out or were counted
+    before."""
     random = np.random.default_rng(seed)
     sent = SentStarts()
     for column in range(3):

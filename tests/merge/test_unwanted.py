@@ -1,4 +1,5 @@
-"""Feedback between processes: what a merge in front has settled, the replicas behind it leave out."""
+"""Feedback between processes: what a merge in front has settled, the replicas behind it leave
+out."""
 
 from __future__ import annotations
 

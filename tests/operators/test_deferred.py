@@ -1,5 +1,5 @@
-"""Windows over shared panes take their rows in when a window is over: what leaves, and when, is as if
-they took in every batch by itself."""
+"""Windows over shared panes take their rows in when a window is over: what leaves, and when, is as
+if they took in every batch by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Heavy hitters beyond any table of fixed size: one answer for every order and division of the rows."""
+"""Heavy hitters beyond any table of fixed size: one answer for every order and division of the
+rows."""
 
 from __future__ import annotations
 

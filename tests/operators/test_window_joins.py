@@ -380,14 +380,16 @@ def test_promises_on_each_time_and_on_both() -> None:
     engine = tw.Engine(PAIRS)
     engine.push("a", [point({"k": 1, "x": 1}, 4), cti(6)])
     last = engine.push("b", [point({"k": 1, "y": 1}, 3), cti(5)])[-1].progress
-    assert dict(last.boxes) == {
+    assert dict(last.column_promises) == {
         ("left_time",): (4,),
         ("left_time", "right_time"): (6, 5),
         ("right_time",): (5,),
     }
     assert last.cti == 5
     last = engine.push("b", cti(7))[-1].progress
-    assert last.boxes["left_time",] == (6,), "the left row of 4 can meet nothing from 7 on"
+    assert last.column_promises["left_time",] == (6,), (
+        "the left row of 4 can meet nothing from 7 on"
+    )
 
 
 def test_a_window_over_one_of_the_times_closes_by_its_own_promise() -> None:
@@ -434,15 +436,15 @@ def test_promises_are_at_least_those_of_the_documents(
         for answer in answers:
             assert last.merge(answer.progress) == answer.progress.merge(last)
             last = last.merge(answer.progress)
-        if last.boxes:
+        if last.column_promises:
             left, right = reached["a"], reached["b"]
-            assert last.boxes["left_time", "right_time"] == (left, right)
-            assert last.boxes["left_time",][0] >= min(left, right - after)
-            assert last.boxes["right_time",][0] >= min(right, left - before)
+            assert last.column_promises["left_time", "right_time"] == (left, right)
+            assert last.column_promises["left_time",][0] >= min(left, right - after)
+            assert last.column_promises["right_time",][0] >= min(right, left - before)
             assert last.cti >= min(left, right)
 
 
-# -------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # refusals
 
 
@@ -541,7 +543,7 @@ def test_a_table_of_reference_may_be_endless() -> None:
     ) == [(50, 51, {"k": 1, "x": 1, "y": 2})]
 
 
-# ------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # inside the kernels
 
 sides = st.lists(

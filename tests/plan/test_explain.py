@@ -25,8 +25,7 @@ def test_explain_shows_plan_properties_rules_and_result() -> None:
         "packets", {"src": "string", "len": "int64"}, late="drop", disorder=60, insert_only=True
     )
     query = packets.clip_duration(9).clip_duration(5).where("len > 40")
-    assert query.explain() == text(
-        """
+    assert query.explain() == text("""
         logical plan
           where-1  len > 40
             : src string, len int64
@@ -56,8 +55,7 @@ def test_explain_shows_plan_properties_rules_and_result() -> None:
               source-1  packets, disorder 60, late events: drop
                 : src string, len int64
                 : insert_only, firm_ends
-        """
-    )
+        """)
 
 
 def test_explain_says_when_no_rule_applies() -> None:
@@ -106,15 +104,13 @@ def test_ids_depend_on_the_structure_alone() -> None:
 
 def test_ids_and_text_reach_into_groups() -> None:
     query = A.group_apply("k", lambda g: g.tumbling(10).aggregate(n=count()).where("n > 1"))
-    assert plan_text(query.node) == text(
-        """
+    assert plan_text(query.node) == text("""
         group_apply-1  by k
           source-1  a
           where-1  n > 1
             window_aggregate-1  tumbling(10): n = count()
               group_input-1
-        """
-    )
+        """)
 
 
 ONE_LINERS: list[tuple[Stream, str]] = [

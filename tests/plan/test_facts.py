@@ -99,7 +99,7 @@ def test_the_readme_shows_what_the_classes_say() -> None:
     assert operators_table() in readme, "put operators_table() into README.md"
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # structure
 
 
@@ -152,7 +152,7 @@ def test_a_chain_of_many_operators_needs_no_deep_recursion() -> None:
     assert len(list(walk(rebuild(node, lambda same: same)))) == 5_001
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # facts that were kept in lists elsewhere, and had drifted
 
 
@@ -194,7 +194,7 @@ def test_a_pair_of_endless_rows_is_endless() -> None:
         pairs.join(tw.source("c", {"k": "int64"}), "k")
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # signatures
 
 

@@ -2,7 +2,7 @@
 by its own disorder. Flows are the case in point, which have a start and an end.
 
     row          start  -->  time         flow_end  -->  a column
-    promise      CTI         about time   box            about the column
+    promise      CTI         about time   column promise            about the column
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""General punctuation on both engines: values, ranges and wildcards. What matches is late; a range that
-begins where the promises have come closes what a promise would close, and frees it."""
+"""General punctuation on both engines: values, ranges and wildcards. What matches is late; a range
+that begins where the promises have come closes what a promise would close, and frees it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_a_range_of_time_of_one_group_closes_its_windows(engine: str) -> None:
 
 @both
 def test_a_value_and_a_range_close_the_windows_of_one_group(engine: str) -> None:
-    """Value, range and wildcard together: of one group, a column up to a bound, whatever the size."""
+    """Value, range and wildcard together: of one group, a column up to a bound, whatever the
+    size."""
     stream = source(progressing="end", group_ctis="k", late="drop")
     query = stream.where("size > 0").group_by("k").sliding(10, over="end").aggregate(n=tw.count())
     run = ENGINES[engine](query, consistency="final")

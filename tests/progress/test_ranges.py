@@ -1,6 +1,6 @@
 """Punctuation with a range of time and a range of a column: "no more rows with ts < 100 and port in
-[0, 1024)". It closes the groups of the range, seen or not, up to that time; ranges that cover a column,
-null included, close everything.
+[0, 1024)". It closes the groups of the range, seen or not, up to that time; ranges that cover a
+column, null included, close everything.
 
     port     ... 0 ) [ 0 ... 1024 ) [ 1024 ...      null
     promised  30         20              30          15      ->  all rows: 15

@@ -4,7 +4,8 @@
 
 Every case is a file of some format with some damage, made from its number alone. What comes out are
 rows of the declared columns, dead letters, or an error of the tree. Anything else ends the process
-with the case; a case that takes too long, or kills the process, is known by the number in `FOLDER/case`.
+with the case; a case that takes too long, or kills the process, is known by the number in
+`FOLDER/case`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ PAYLOAD = pa.schema([entry for entry in COLUMNS if entry.name != "ts"])
 Mutation = Callable[[random.Random, bytes], bytes]
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # what is damaged
 
 
@@ -108,7 +109,7 @@ def _as_text(rng: random.Random, data: bytes) -> bytes:
 
 FORMATS = {"parquet": parquet, "arrow": arrow, "csv": csv, "json": jsonl}
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # damage
 
 
@@ -184,7 +185,7 @@ def case(seed: int, at: int) -> tuple[str, bytes, bool, bool]:
     return format_, data, rng.random() < 0.5, sound
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # reading
 
 

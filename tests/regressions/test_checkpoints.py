@@ -28,7 +28,7 @@ from thalweg.spark.figures import Figures
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.sources import log_of
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the sink belongs to its checkpoint
 
 
@@ -92,7 +92,7 @@ def test_the_record_tells_checkpoints_apart_and_how_far_they_are(tmp_path: Path)
     assert two.run(0, 0).identity != first.identity
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # answers that are kept in memory
 
 SCHEMA = pa.schema([("v", pa.int64())])
@@ -152,12 +152,15 @@ def test_figures_add_up_beyond_what_spark_remembers() -> None:
     )
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # locks
 
 
 def test_one_process_at_a_time_holds_a_checkpoint(tmp_path: Path) -> None:
-    script = "import sys; from pathlib import Path; from thalweg.io.locks import lock_file; print(lock_file(Path(sys.argv[1])))"
+    script = (
+        "import sys; from pathlib import Path; from thalweg.io.locks import lock_file; "
+        "print(lock_file(Path(sys.argv[1])))"
+    )
 
     def other() -> str:
         command = [sys.executable, "-c", script, str(tmp_path / "lock")]
@@ -169,15 +172,14 @@ def test_one_process_at_a_time_holds_a_checkpoint(tmp_path: Path) -> None:
     assert other() == "True"
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the code of modules
 
 
 def digests(folder: Path, body: str, helper: str = "return 1") -> dict[str, str]:
     """The digests of a query with a module whose code is given."""
     file = folder / "regression_sum.py"
-    file.write_text(
-        f"""
+    file.write_text(f"""
 from thalweg import udm
 
 def helper():
@@ -187,8 +189,7 @@ def helper():
 class Sum:
     def compute(self, xs):
         {body}
-"""
-    )
+""")
     linecache.checkcache(str(file))
     spec = importlib.util.spec_from_file_location("regression_sum", file)
     assert spec is not None and spec.loader is not None
@@ -226,7 +227,7 @@ def test_an_operator_that_does_not_fit_is_refused_before_a_worker_starts(tmp_pat
         checkpoint.check({**QUERY, "operators": {"0": {"top_k-1": "by b"}}})
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # names and words from outside
 
 

@@ -1,4 +1,5 @@
-"""The list of defects and their tests, README.md in this folder: every test that it names exists."""
+"""The list of defects and their tests, README.md in this folder: every test that it names
+exists."""
 
 from __future__ import annotations
 

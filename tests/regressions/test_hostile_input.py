@@ -41,7 +41,7 @@ def test_a_hundred_thousand_hostile_files(part: int, tmp_path: Path) -> None:
     run(first, first + SHARE, tmp_path / "0")
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # single poisons; all are read in one process, because one that works kills it
 
 GOOD = b'{"ts": 1, "k": "a"}\n'

@@ -1,5 +1,5 @@
-"""Queries that are long: many unions, calls one after the other, lists of values. They are built without
-deep recursion, and a push costs what the plan's operators have to do."""
+"""Queries that are long: many unions, calls one after the other, lists of values. They are built
+without deep recursion, and a push costs what the plan's operators have to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Merges over hostile values, promises and arguments: each is merged right or refused in a sentence."""
+"""Merges over hostile values, promises and arguments: each is merged right or refused in a
+sentence."""
 
 from __future__ import annotations
 

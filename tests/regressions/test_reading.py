@@ -207,7 +207,7 @@ def test_two_processes_do_not_share_a_log(tmp_path: Path) -> None:
     assert log.look() == 1, "a lock goes with its process"
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # what is there, before anything runs
 
 

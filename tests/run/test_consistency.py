@@ -48,7 +48,7 @@ def n(count: int, start: int) -> Insert:
     return insert({"n": count}, start, start + 10)
 
 
-# --------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # speculative
 
 
@@ -102,7 +102,7 @@ def test_an_end_that_moves_within_its_window_is_silent() -> None:
     assert pushed(engine, adjust(X, 2, 5, 9)) == []
 
 
-# --------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # eager
 
 
@@ -127,7 +127,7 @@ def test_eager_snapshots_are_revised_by_their_ends() -> None:
     assert pushed(engine, adjust(X, 2, None, 6)) == [adjust({"n": 1}, 2, None, 6)]
 
 
-# --------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # final
 
 
@@ -152,7 +152,7 @@ def test_final_holds_rows_of_operators_that_revise_by_nature() -> None:
     assert pushed(engine, point(X, 9), cti(10)) == [insert(X, 1, 9)]
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # hold
 
 
@@ -190,10 +190,9 @@ QUERIES = {
     "top_k": EVENTS.top_k(1, by="v"),
     "edges": EVENTS.edges("k"),
     "anti join": EVENTS.anti_join(EVENTS.shift(3), on="k"),
-    "window over a window": EVENTS.tumbling(5)
-    .aggregate(n=tw.count())
-    .session(8)
-    .aggregate(n=tw.sum_("n")),
+    "window over a window": (
+        EVENTS.tumbling(5).aggregate(n=tw.count()).session(8).aggregate(n=tw.sum_("n"))
+    ),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "eager": {"consistency": "eager"},

@@ -40,7 +40,7 @@ def spans(query: tw.Stream, *elements: Element) -> list[tuple[int, int, int]]:
     return [(start, end, payload["v"]) for start, end, payload in tw.table(query, {"s": elements})]
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # points and intervals
 
 
@@ -62,7 +62,7 @@ def test_two_points_meet_only_at_the_same_instant() -> None:
     assert tw.table(SAMPLES.join(other, on="k"), points) == [(6, 7, {"k": "a", "v": 2, "w": 7})]
 
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # edge events
 
 

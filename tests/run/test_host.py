@@ -346,7 +346,8 @@ def not_three(values: Sequence[int]) -> int:
 
 
 def test_windows_that_a_module_failed_on_are_told_to_one_of_its_queries() -> None:
-    """Both queries use one operator, whose letters are read once; others have letters of their own."""
+    """Both queries use one operator, whose letters are read once; others have letters of their
+    own."""
     a = tw.source("a", COLUMNS, insert_only=True)
     totals = a.tumbling(10).apply("host.not_three", "v", on_error="skip")
     host = Host()

@@ -1,8 +1,8 @@
-"""One progress: the same input, cut in the same way, gives the same promises, the same number of late
-rows and the same reasons to wait on both engines.
+"""One progress: the same input, cut in the same way, gives the same promises, the same number of
+late rows and the same reasons to wait on both engines.
 
-Where promises come in the data, or a source is judged row by row, this holds for every cut. A source
-with a disorder is judged by micro-batch on shards: there the cut is one row at a time.
+Where promises come in the data, or a source is judged row by row, this holds for every cut. A
+source with a disorder is judged by micro-batch on shards: there the cut is one row at a time.
 """
 
 from __future__ import annotations

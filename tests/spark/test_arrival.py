@@ -1,4 +1,5 @@
-"""Windows over arrival time on real Spark: a micro-batch that runs again stamps its rows as before."""
+"""Windows over arrival time on real Spark: a micro-batch that runs again stamps its rows as
+before."""
 
 from __future__ import annotations
 

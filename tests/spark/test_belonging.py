@@ -1,4 +1,5 @@
-"""On real Spark: sources, checkpoints, sinks and sessions that belong together, and what is refused."""
+"""On real Spark: sources, checkpoints, sinks and sessions that belong together, and what is
+refused."""
 
 from __future__ import annotations
 

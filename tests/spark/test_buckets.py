@@ -21,7 +21,7 @@ def buckets(values: list[Any], kind: pa.DataType | None = None, count: int = MAN
     return [int(bucket) for bucket in bucket_of([pa.array(values, kind)], len(values), count)]
 
 
-# ----------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # keys
 
 
@@ -164,7 +164,7 @@ def test_buckets_are_about_equally_full(values: list[Any], count: int) -> None:
     assert sizes.min() > 0.85 * len(values) / count and sizes.max() < 1.15 * len(values) / count
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # where Spark puts them
 
 

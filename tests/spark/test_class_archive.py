@@ -1,4 +1,5 @@
-"""The archive of Spark's classes: where it lies, when it is used, and when one is written unasked."""
+"""The archive of Spark's classes: where it lies, when it is used, and when one is written
+unasked."""
 
 from __future__ import annotations
 

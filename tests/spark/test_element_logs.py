@@ -1,4 +1,5 @@
-"""Element logs on real Spark: written by a query, read by another, merged while inputs come and go."""
+"""Element logs on real Spark: written by a query, read by another, merged while inputs come and
+go."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def three(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # checkpoint
 
 
@@ -73,7 +73,10 @@ def test_a_checkpoint_of_another_query_is_refused(three: Path) -> None:
     run(three, finish=False)
     with pytest.raises(
         StateError,
-        match=r"the checkpoint belongs to another query\. Its fragments was .*, this query's is .*'rates'",
+        match=(
+            r"the checkpoint belongs to another query\. Its fragments was .*, this query's is"
+            r" .*'rates'"
+        ),
     ):
         run(three, query(three, "priced"))
     with pytest.raises(
@@ -107,7 +110,7 @@ def test_a_checkpoint_of_plain_spark_is_refused(three: Path, spark: SparkSession
         run(three)
 
 
-# ----------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # input
 
 
@@ -142,7 +145,9 @@ def test_a_damaged_file_is_named_and_read_once_it_is_repaired(three: Path) -> No
         named = re.escape(file.name)
         with pytest.raises(
             InputError,
-            match=rf"the file {named} cannot be read as parquet.*Repair it, or rename it to _{named}",
+            match=(
+                rf"the file {named} cannot be read as parquet.*Repair it, or rename it to _{named}"
+            ),
         ):
             run(three)
         file.write_bytes(content)
@@ -306,7 +311,7 @@ def test_an_interruption_is_still_seen_in_a_long_trace(interrupted: bool) -> Non
     assert (name in rest) is interrupted
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # full disk
 
 
@@ -323,7 +328,7 @@ def test_a_full_disk_ends_the_query_and_with_room_it_goes_on(tmp_path: Path, dis
     assert_right(tmp_path)
 
 
-# ----------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # processes
 
 

@@ -93,7 +93,7 @@ def put(folder: Path, name: str, at: int = 0, text: str = '{"ts": 1}\n') -> Path
     return path
 
 
-# --------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # formats
 
 
@@ -161,7 +161,7 @@ def test_an_unknown_format_is_refused() -> None:
         Files("events", "xml", Times("ts"))
 
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # what is whole
 
 
@@ -250,7 +250,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         log_of(tmp_path / "nowhere").look()
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the log
 
 
@@ -400,8 +400,8 @@ def calls_of_a_look(log: FileLog) -> int:
 
 
 def test_beside_the_listing_a_look_costs_what_is_new(folder: Path) -> None:
-    """A folder of known files in which something changed that is no input is listed again; its files are
-    compared in columns, not one by one."""
+    """A folder of known files in which something changed that is no input is listed again; its
+    files are compared in columns, not one by one."""
     for number in range(1_000):
         put(folder, f"{number:04}", number)
     log = log_of(folder)
@@ -431,7 +431,7 @@ def test_runs_of_equal_names(data: st.DataObject) -> None:
     assert len(covered) == len(set(covered))
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the reader
 
 
@@ -550,7 +550,7 @@ def test_a_file_with_other_columns_is_refused_by_name(folder: Path) -> None:
         times.batch(pa.table({"ts": [1]}), stream.schema, "file c")
 
 
-# ---------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # declarations
 
 

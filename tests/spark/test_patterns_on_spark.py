@@ -1,4 +1,5 @@
-"""Sequence patterns on real Spark: the four contexts as queries of one host, against the definition.
+"""Sequence patterns on real Spark: the four contexts as queries of one host, against the
+definition.
 
 Two steps, and three with a barrier; rows come late, are revised and are removed again, and the host
 is closed and opened in the middle. `tests/patterns` plays each context by itself, in-process.

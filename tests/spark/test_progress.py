@@ -18,7 +18,10 @@ from thalweg.cli import main
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.string())])
-FIRST = '{"ts": 3, "k": "a"}\n{"ts": 14, "k": "b"}\n{"ts": 12, "k": "a"}\n{"ts": "soon", "k": "b"}\n{"ts": 25, "k": "a"}\n'
+FIRST = (
+    '{"ts": 3, "k": "a"}\n{"ts": 14, "k": "b"}\n{"ts": 12, "k": "a"}\n{"ts": "soon", "k":'
+    ' "b"}\n{"ts": 25, "k": "a"}\n'
+)
 SECOND = '{"ts": 27, "k": "a"}\n{"k": "a"}\n{"ts": 26, "k": "b"}\nno json\n{"ts": 31, "k": "b"}\n'
 
 

@@ -1,5 +1,5 @@
-"""Changes of Spark's map state are sent without waiting. The test is the JVM at the other end of the
-socket: it takes all messages before it answers one."""
+"""Changes of Spark's map state are sent without waiting. The test is the JVM at the other end of
+the socket: it takes all messages before it answers one."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def run(query: tw.Stream, **options: Any) -> tws.RunningQuery:
     return running
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # one query
 
 
@@ -186,7 +186,7 @@ def test_a_table_is_only_kept_in_memory(ran: Ran) -> None:
         ran.running.table()
 
 
-# ----------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # formats and frames
 
 
@@ -210,9 +210,11 @@ def test_partial_sums_before_the_exchange(tmp_path: Path) -> None:
     running = run(counted(files(write_files(tmp_path / "events"))))
     assert_same_table(in_process(counted, without=(2,)), running.table())
     status = running.status()
-    assert (status.rows, status.exchanged, status.late) == (9, 7, 1), (
-        "one is filtered out, one is late"
-    )
+    assert (status.rows, status.exchanged, status.late) == (
+        9,
+        7,
+        1,
+    ), "one is filtered out, one is late"
     assert "before the exchange: panes tumbling(10) by k" in running.explain()
 
 
@@ -291,7 +293,7 @@ def test_nothing_can_be_started_on_static_frames(spark: SparkSession) -> None:
         tws.start(highest(tws.from_spark(frame, time="ts")))
 
 
-# --------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # outputs
 
 
@@ -378,7 +380,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
     assert not spark.streams.active
 
 
-# -------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # recorded data
 
 
@@ -387,7 +389,8 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 def test_a_golden_answer_with_a_restart_in_the_middle(files_per_batch: int, tmp_path: Path) -> None:
     if not (DATA / "golden.json").exists():
         pytest.skip(
-            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answer was not checked on Spark."
+            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answer was not checked "
+            "on Spark."
         )
     recorded = pq.read_table(
         DATA / "zeek_conn" / "conn.parquet", columns=["seq", "start_us", "src_ip", "len"]

@@ -23,8 +23,9 @@ BEGIN = datetime(2026, 3, 29, tzinfo=UTC)
 QUERIES: dict[str, tuple[str, str]] = {
     "count distinct": (
         (
-            "SELECT window_start, id, count(DISTINCT v) AS a, count(*) AS b, sum(DISTINCT v) FILTER (WHERE v > 1) AS c "
-            "FROM TUMBLE(TABLE o, DESCRIPTOR(ts), INTERVAL '10' MINUTE) GROUP BY id, window_start, window_end"
+            "SELECT window_start, id, count(DISTINCT v) AS a, count(*) AS b, sum(DISTINCT v) FILTER"
+            " (WHERE v > 1) AS c FROM TUMBLE(TABLE o, DESCRIPTOR(ts), INTERVAL '10' MINUTE) GROUP "
+            "BY id, window_start, window_end"
         ),
         (
             "SELECT time_bucket(INTERVAL '10 minutes', ts) AS w, id, count(DISTINCT v), count(*), "
@@ -33,76 +34,105 @@ QUERIES: dict[str, tuple[str, str]] = {
     ),
     "distinct in hopping windows": (
         (
-            "SELECT window_start, count(DISTINCT id) AS a FROM HOP(TABLE o, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) "
-            "GROUP BY window_start, window_end HAVING count(*) > 1"
+            "SELECT window_start, count(DISTINCT id) AS a FROM HOP(TABLE o, DESCRIPTOR(ts), "
+            "INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) GROUP BY window_start, window_end HAVING "
+            "count(*) > 1"
         ),
         (
-            "SELECT w, count(DISTINCT id) FROM (SELECT id, unnest([time_bucket(INTERVAL '5 minutes', ts), "
-            "time_bucket(INTERVAL '5 minutes', ts) - INTERVAL '5 minutes']) AS w FROM o) GROUP BY w HAVING count(*) > 1"
+            "SELECT w, count(DISTINCT id) FROM (SELECT id, unnest([time_bucket(INTERVAL '5 "
+            "minutes', ts), time_bucket(INTERVAL '5 minutes', ts) - INTERVAL '5 minutes']) AS w "
+            "FROM o) GROUP BY w HAVING count(*) > 1"
         ),
     ),
     "over": (
         (
-            "SELECT id, ts, v, sum(v) OVER (PARTITION BY id ORDER BY ts RANGE BETWEEN INTERVAL '7' MINUTE PRECEDING AND CURRENT ROW) AS s, "
-            "count(*) OVER (PARTITION BY id ORDER BY ts RANGE BETWEEN INTERVAL '7' MINUTE PRECEDING AND CURRENT ROW) * 2 AS n FROM o"
+            "SELECT id, ts, v, sum(v) OVER (PARTITION BY id ORDER BY ts RANGE BETWEEN INTERVAL '7' "
+            "MINUTE PRECEDING AND CURRENT ROW) AS s, count(*) OVER (PARTITION BY id ORDER BY ts "
+            "RANGE BETWEEN INTERVAL '7' MINUTE PRECEDING AND CURRENT ROW) * 2 AS n FROM o"
         ),
         (
-            "SELECT id, ts, v, sum(v) OVER w, count(*) OVER w * 2 FROM o WINDOW w AS (PARTITION BY id ORDER BY ts "
-            "RANGE BETWEEN INTERVAL '7 minutes' PRECEDING AND CURRENT ROW)"
+            "SELECT id, ts, v, sum(v) OVER w, count(*) OVER w * 2 FROM o WINDOW w AS (PARTITION BY "
+            "id ORDER BY ts RANGE BETWEEN INTERVAL '7 minutes' PRECEDING AND CURRENT ROW)"
         ),
     ),
     "over everything": (
-        "SELECT v, max(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '3' MINUTE PRECEDING AND CURRENT ROW) AS s FROM o WHERE v > 0",
-        "SELECT v, max(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '3 minutes' PRECEDING AND CURRENT ROW) FROM o WHERE v > 0",
+        (
+            "SELECT v, max(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '3' MINUTE PRECEDING AND "
+            "CURRENT ROW) AS s FROM o WHERE v > 0"
+        ),
+        (
+            "SELECT v, max(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '3 minutes' PRECEDING AND "
+            "CURRENT ROW) FROM o WHERE v > 0"
+        ),
     ),
     "interval join": (
-        "SELECT o.id, o.ts AS ots, p.ts AS pts FROM o JOIN p ON o.id = p.id AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' MINUTE",
+        (
+            "SELECT o.id, o.ts AS ots, p.ts AS pts FROM o JOIN p ON o.id = p.id AND p.ts BETWEEN "
+            "o.ts AND o.ts + INTERVAL '10' MINUTE"
+        ),
         "",
     ),
     "interval join in WHERE": (
-        "SELECT o.v, p.v AS w FROM o, p WHERE o.id = p.id AND o.ts >= p.ts - INTERVAL '5' MINUTE AND o.ts < p.ts AND o.v <> p.v",
+        (
+            "SELECT o.v, p.v AS w FROM o, p WHERE o.id = p.id AND o.ts >= p.ts - INTERVAL '5' "
+            "MINUTE AND o.ts < p.ts AND o.v <> p.v"
+        ),
         "",
     ),
     "interval left join": (
-        "SELECT o.id, o.ts AS ots, p.ts AS pts FROM o LEFT JOIN p ON o.id = p.id AND p.ts > o.ts - INTERVAL '4' MINUTE AND p.ts <= o.ts",
+        (
+            "SELECT o.id, o.ts AS ots, p.ts AS pts FROM o LEFT JOIN p ON o.id = p.id AND p.ts > "
+            "o.ts - INTERVAL '4' MINUTE AND p.ts <= o.ts"
+        ),
         "",
     ),
     "cumulate": (
         (
-            "SELECT window_start, window_end, id, sum(v) FROM CUMULATE(TABLE o, DESCRIPTOR(ts), INTERVAL '10' MINUTE, INTERVAL '30' MINUTE)"
-            " GROUP BY id, window_start, window_end"
+            "SELECT window_start, window_end, id, sum(v) FROM CUMULATE(TABLE o, DESCRIPTOR(ts), "
+            "INTERVAL '10' MINUTE, INTERVAL '30' MINUTE) GROUP BY id, window_start, window_end"
         ),
         (
-            "SELECT w, w + n * INTERVAL '10 minutes' AS e, id, sum(v) FROM (SELECT *, time_bucket(INTERVAL '30 minutes', ts) AS w, "
-            "unnest([1, 2, 3]) AS n FROM o) WHERE ts < w + n * INTERVAL '10 minutes' GROUP BY w, e, id"
+            "SELECT w, w + n * INTERVAL '10 minutes' AS e, id, sum(v) FROM (SELECT *, "
+            "time_bucket(INTERVAL '30 minutes', ts) AS w, unnest([1, 2, 3]) AS n FROM o) WHERE ts "
+            "< w + n * INTERVAL '10 minutes' GROUP BY w, e, id"
         ),
     ),
     "Flink's group windows": (
         (
-            "SELECT TUMBLE_START(ts, INTERVAL '10' MINUTE) AS s, TUMBLE_END(ts, INTERVAL '10' MINUTE) AS e, max(ts) AS newest "
-            "FROM o GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)"
+            "SELECT TUMBLE_START(ts, INTERVAL '10' MINUTE) AS s, TUMBLE_END(ts, INTERVAL '10' "
+            "MINUTE) AS e, max(ts) AS newest FROM o GROUP BY TUMBLE(ts, INTERVAL '10' MINUTE)"
         ),
-        "SELECT time_bucket(INTERVAL '10 minutes', ts) AS s, s + INTERVAL '10 minutes', max(ts) FROM o GROUP BY s",
+        (
+            "SELECT time_bucket(INTERVAL '10 minutes', ts) AS s, s + INTERVAL '10 minutes', max(ts)"
+            " FROM o GROUP BY s"
+        ),
     ),
     "Spark's window": (
         "SELECT window.start, window.end, avg(v) AS a FROM o GROUP BY window(ts, '10 minutes')",
-        "SELECT time_bucket(INTERVAL '10 minutes', ts) AS s, s + INTERVAL '10 minutes', avg(v) FROM o GROUP BY s",
+        (
+            "SELECT time_bucket(INTERVAL '10 minutes', ts) AS s, s + INTERVAL '10 minutes', avg(v) "
+            "FROM o GROUP BY s"
+        ),
     ),
     "a window over the time of a join": (
         (
-            "SELECT window_start, count(*) AS n FROM TUMBLE(TABLE (SELECT o.id, p.ts AS pts FROM o JOIN p ON o.id = p.id "
-            "AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' MINUTE), DESCRIPTOR(pts), INTERVAL '20' MINUTE) GROUP BY window_start"
+            "SELECT window_start, count(*) AS n FROM TUMBLE(TABLE (SELECT o.id, p.ts AS pts FROM o "
+            "JOIN p ON o.id = p.id AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' MINUTE), "
+            "DESCRIPTOR(pts), INTERVAL '20' MINUTE) GROUP BY window_start"
         ),
         (
-            "SELECT time_bucket(INTERVAL '20 minutes', p.ts) AS s, count(*) FROM o JOIN p ON o.id = p.id "
-            "AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10 minutes' GROUP BY s"
+            "SELECT time_bucket(INTERVAL '20 minutes', p.ts) AS s, count(*) FROM o JOIN p ON o.id ="
+            " p.id AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10 minutes' GROUP BY s"
         ),
     ),
     "times in conditions": (
-        "SELECT ts, v FROM o WHERE ts >= '2026-03-29 00:20:00' AND minute(ts) % 2 = 0 AND ts < TIMESTAMP '2026-03-29 00:50:00'",
         (
-            "SELECT ts, v FROM o WHERE ts >= TIMESTAMPTZ '2026-03-29 00:20:00Z' AND extract(minute FROM ts) % 2 = 0 "
-            "AND ts < TIMESTAMPTZ '2026-03-29 00:50:00Z'"
+            "SELECT ts, v FROM o WHERE ts >= '2026-03-29 00:20:00' AND minute(ts) % 2 = 0 AND ts < "
+            "TIMESTAMP '2026-03-29 00:50:00'"
+        ),
+        (
+            "SELECT ts, v FROM o WHERE ts >= TIMESTAMPTZ '2026-03-29 00:20:00Z' AND extract(minute "
+            "FROM ts) % 2 = 0 AND ts < TIMESTAMPTZ '2026-03-29 00:50:00Z'"
         ),
     ),
 }

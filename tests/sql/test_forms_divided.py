@@ -14,11 +14,22 @@ from thalweg.model.cht import table_of_batches
 from thalweg.shards.local_engine import DividedEngine
 
 FORMS = {
-    "calendar": "SELECT k, window_start, sum(v) AS n FROM CALENDAR(TABLE s, DESCRIPTOR(ts), 'day') GROUP BY k, window_start, window_end",
-    "distinct": "SELECT k, count(DISTINCT v) AS n FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '9' DAY) GROUP BY k, window_start",
-    "over": "SELECT k, sum(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' DAY PRECEDING) AS n FROM s",
-    "cumulate": "SELECT k, window_end, sum(v) AS n FROM CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' DAY, INTERVAL '3' DAY) "
-    "GROUP BY k, window_start, window_end",
+    "calendar": (
+        "SELECT k, window_start, sum(v) AS n FROM CALENDAR(TABLE s, DESCRIPTOR(ts), 'day') GROUP BY"
+        " k, window_start, window_end"
+    ),
+    "distinct": (
+        "SELECT k, count(DISTINCT v) AS n FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '9' DAY) "
+        "GROUP BY k, window_start"
+    ),
+    "over": (
+        "SELECT k, sum(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' DAY PRECEDING) AS n "
+        "FROM s"
+    ),
+    "cumulate": (
+        "SELECT k, window_end, sum(v) AS n FROM CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' DAY,"
+        " INTERVAL '3' DAY) GROUP BY k, window_start, window_end"
+    ),
 }
 
 

@@ -85,7 +85,8 @@ def test_function_in_where_select_and_join(packets: dict[str, pa.Table]) -> None
         answers(query, packets),
     )
     pairs = tw.sql(
-        "SELECT M1.len FROM M1, M2 [RANGE TUMBLING 1 min, WA ts] WHERE kilobytes(M1.len) > 2 * kilobytes(M2.len)",
+        "SELECT M1.len FROM M1, M2 [RANGE TUMBLING 1 min, WA ts] WHERE kilobytes(M1.len) > 2 * "
+        "kilobytes(M2.len)",
         streams(),
     )
     expected = f"""SELECT greatest(M1.ts, M2.ts), greatest(M1.ts, M2.ts) + 1, M1.len FROM M1, M2
@@ -106,12 +107,16 @@ QUERIES = {
             MINUTE,
             "M1",
             "srcIP",
-            "count(*) AS n, max(len) - min(len) + 1 AS wide, max(len + row_num) - min(len + row_num) AS other",
+            "count(*) AS n, max(len) - min(len) + 1 AS wide, max(len + row_num) - min(len + "
+            "row_num) AS other",
         )
         + " HAVING max(len) - min(len) > 100",
     ),
     "without groups": (
-        "SELECT count(*) AS n, spread(value => len) AS wide FROM M1 GROUP BY window(ts, '1 minute')",
+        (
+            "SELECT count(*) AS n, spread(value => len) AS wide FROM M1 GROUP BY window(ts, '1 "
+            "minute')"
+        ),
         sliding(MINUTE, MINUTE, "M1", "", "count(*) AS n, max(len) - min(len) AS wide"),
     ),
     "with a parameter": (
@@ -135,15 +140,24 @@ def test_aggregate_of_a_user_is_computed_for_each_window(
 OPERATORS = {
     "by group": (
         "SELECT srcIP, twice(len) [RANGE TUMBLING 1 minute, WA ts] FROM M1 GROUP BY srcIP",
-        f"SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, srcIP, 2 * len AS value FROM M1",
+        (
+            f"SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, srcIP, 2 * len"
+            " AS value FROM M1"
+        ),
     ),
     "two columns, between the edges of the window, with HAVING": (
-        "SELECT window_start, edges(len) FROM TUMBLE(TABLE M1, DESCRIPTOR(ts), '1 minute') HAVING high - low > 100",
+        (
+            "SELECT window_start, edges(len) FROM TUMBLE(TABLE M1, DESCRIPTOR(ts), '1 minute') "
+            "HAVING high - low > 100"
+        ),
         f"""SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, s AS window_start, min(len) AS low,
         max(len) AS high FROM M1 GROUP BY ts // {MINUTE} HAVING max(len) - min(len) > 100""",
     ),
     "a parameter, under another name": (
-        "SELECT sqltests.beyond(len, limit => 700) AS large FROM M1 GROUP BY TUMBLE(ts, '2 minutes')",
+        (
+            "SELECT sqltests.beyond(len, limit => 700) AS large FROM M1 GROUP BY TUMBLE(ts, '2 "
+            "minutes')"
+        ),
         f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e, len AS large
         FROM M1 WHERE len > 700""",
     ),

@@ -18,7 +18,10 @@ from thalweg.testing import assert_physically_independent, assert_same_table
 
 QUERIES = {
     "filter and projection": (
-        "SELECT srcIP, len * 2 AS twice, upper(flags) FROM Main WHERE len BETWEEN 100 AND 900 AND flags IN ('SYN', 'ACK')",
+        (
+            "SELECT srcIP, len * 2 AS twice, upper(flags) FROM Main WHERE len BETWEEN 100 AND 900 "
+            "AND flags IN ('SYN', 'ACK')"
+        ),
         """SELECT ts, ts + 1, srcIP, len * 2 AS twice, upper(flags) AS upper FROM Main
         WHERE len BETWEEN 100 AND 900 AND flags IN ('SYN', 'ACK')""",
     ),
@@ -27,8 +30,14 @@ QUERIES = {
         f"SELECT ts, ts + 1, ts, ts // {MINUTE} AS minute FROM Main WHERE ts >= {5 * MINUTE}",
     ),
     "having": (
-        "SELECT srcIP, count(*) AS n [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY srcIP HAVING max(len) > 700 AND n > 1",
-        f"SELECT * FROM ({sliding(MINUTE, MINUTE, 'Main', 'srcIP', 'count(*) AS n')} HAVING max(len) > 700 AND count(*) > 1)",
+        (
+            "SELECT srcIP, count(*) AS n [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY srcIP "
+            "HAVING max(len) > 700 AND n > 1"
+        ),
+        (
+            f"SELECT * FROM ({sliding(MINUTE, MINUTE, 'Main', 'srcIP', 'count(*) AS n')} HAVING "
+            "max(len) > 700 AND count(*) > 1)"
+        ),
     ),
     "computed key and aggregate of an expression": (
         """SELECT len // 500 AS size, sum(len + 1) / count(*) AS mean, count(*) FILTER (WHERE flags = 'SYN') AS syns
@@ -38,7 +47,8 @@ QUERIES = {
             MINUTE,
             "Main",
             "len // 500",
-            "len // 500 AS size, sum(len + 1) / count(*) AS mean, count(*) FILTER (WHERE flags = 'SYN') AS syns",
+            "len // 500 AS size, sum(len + 1) / count(*) AS mean, count(*) FILTER (WHERE flags = "
+            "'SYN') AS syns",
             shown="",
         ),
     ),
@@ -57,7 +67,10 @@ QUERIES = {
         })) WHERE r <= 2""",
     ),
     "group by an alias": (
-        "SELECT len // 500 AS size, count(*) AS n [RANGE TUMBLING 2 minutes, WA ts] FROM Main GROUP BY size",
+        (
+            "SELECT len // 500 AS size, count(*) AS n [RANGE TUMBLING 2 minutes, WA ts] FROM Main "
+            "GROUP BY size"
+        ),
         sliding(
             2 * MINUTE,
             2 * MINUTE,
@@ -86,7 +99,8 @@ QUERIES = {
         sliding(
             5 * MINUTE,
             MINUTE,
-            f"(SELECT ts // {MINUTE} * {MINUTE} AS ts, srcIP, count(*) AS n FROM Main GROUP BY ALL)",
+            f"(SELECT ts // {MINUTE} * {MINUTE} AS ts, srcIP, count(*) AS n FROM Main GROUP BY "
+            "ALL)",
             "srcIP",
             "max(n) AS most",
         ),
@@ -97,8 +111,14 @@ QUERIES = {
         sliding(MINUTE, MINUTE, "(SELECT * FROM Main WHERE len > 500)", "", "count(*) AS n"),
     ),
     "union all of queries": (
-        "SELECT srcIP, len FROM M1 WHERE len > 700 UNION ALL SELECT destIP, length FROM M2 WHERE len < 700",
-        "SELECT ts, ts + 1, srcIP, len FROM M1 WHERE len > 700 UNION ALL SELECT ts, ts + 1, destIP, length FROM M2 WHERE len < 700",
+        (
+            "SELECT srcIP, len FROM M1 WHERE len > 700 UNION ALL SELECT destIP, length FROM M2 "
+            "WHERE len < 700"
+        ),
+        (
+            "SELECT ts, ts + 1, srcIP, len FROM M1 WHERE len > 700 UNION ALL SELECT ts, ts + 1, "
+            "destIP, length FROM M2 WHERE len < 700"
+        ),
     ),
     "union is distinct": (
         "SELECT srcIP FROM M1 UNION SELECT srcIP FROM M1",
@@ -109,7 +129,10 @@ QUERIES = {
         f"SELECT DISTINCT ts, ts + 1, ts // {MINUTE} * {MINUTE} AS window_start, srcIP FROM M1",
     ),
     "join, on": (
-        "SELECT a.len AS mine, b.len AS yours FROM M1 AS a [RANGE 1 min] JOIN M2 b [RANGE 30 sec] ON a.srcIP = b.srcIP AND a.len < b.len",
+        (
+            "SELECT a.len AS mine, b.len AS yours FROM M1 AS a [RANGE 1 min] JOIN M2 b [RANGE 30 "
+            "sec] ON a.srcIP = b.srcIP AND a.len < b.len"
+        ),
         band(
             "M1",
             MINUTE,
@@ -120,7 +143,10 @@ QUERIES = {
         ),
     ),
     "join, using": (
-        "SELECT M1.len AS mine, M2.len AS yours FROM M1 [RANGE 1 min] JOIN M2 [RANGE 30 sec] USING (srcIP, srcPort)",
+        (
+            "SELECT M1.len AS mine, M2.len AS yours FROM M1 [RANGE 1 min] JOIN M2 [RANGE 30 sec] "
+            "USING (srcIP, srcPort)"
+        ),
         band(
             "M1",
             MINUTE,
@@ -158,7 +184,10 @@ QUERIES = {
         GROUP BY ALL""",
     ),
     "group by the time of one side": (
-        "SELECT M1.ts, count(*) AS n FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec] WHERE M1.srcIP = M2.srcIP GROUP BY M1.ts",
+        (
+            "SELECT M1.ts, count(*) AS n FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec] WHERE M1.srcIP ="
+            " M2.srcIP GROUP BY M1.ts"
+        ),
         f"""SELECT M1.ts, M1.ts + 1, M1.ts, count(*) AS n FROM M1, M2
         WHERE M1.srcIP = M2.srcIP AND abs(M1.ts - M2.ts) < {20 * SECOND} GROUP BY M1.ts""",
     ),
@@ -318,7 +347,7 @@ def test_windows_end_at_multiples_of_the_slide() -> None:
     assert [(start, end) for start, end, _ in found] == [(2, 12), (6, 16)]
 
 
-# -------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # names
 
 
@@ -407,7 +436,8 @@ def test_in_a_query_holds_while_the_query_has_the_value() -> None:
 
 def test_dates_as_the_clock_counts_them() -> None:
     query = tw.sql(
-        "SELECT v FROM S WHERE ts >= ticks('1970-01-01 00:00:02') AND ts < ticks('1970-01-01T01:00:03+01:00')",
+        "SELECT v FROM S WHERE ts >= ticks('1970-01-01 00:00:02') AND ts < "
+        "ticks('1970-01-01T01:00:03+01:00')",
         S=SMALL,
     )
     assert [

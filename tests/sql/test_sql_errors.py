@@ -223,7 +223,10 @@ MISTAKES = [
         "count(DISTINCT ...) takes one value; got 2.",
     ),
     (
-        "SELECT sum(len) OVER (PARTITION BY srcIP ORDER BY len RANGE INTERVAL '1' HOUR PRECEDING) FROM Main",
+        (
+            "SELECT sum(len) OVER (PARTITION BY srcIP ORDER BY len RANGE INTERVAL '1' HOUR "
+            "PRECEDING) FROM Main"
+        ),
         "sum(len) OVER (PARTITION BY srcIP ORDER BY len RANGE INTERVAL '1'",
         "OVER is ordered by the time of the rows: ORDER BY ts.",
     ),
@@ -250,7 +253,10 @@ MISTAKES = [
         "len does not progress",
     ),
     (
-        "SELECT count(*) FROM HOP(TABLE Main, DESCRIPTOR(ts), '2 min', '1 min') GROUP BY window_start",
+        (
+            "SELECT count(*) FROM HOP(TABLE Main, DESCRIPTOR(ts), '2 min', '1 min') GROUP BY "
+            "window_start"
+        ),
         "'2 min'",
         "the slide is longer than the window",
     ),
@@ -270,7 +276,10 @@ MISTAKES = [
         "belong to groups",
     ),
     (
-        "SELECT a.len FROM TUMBLE(Main, ts, 5) AS a JOIN TUMBLE(Other, ts, 6) AS b ON a.len = b.len",
+        (
+            "SELECT a.len FROM TUMBLE(Main, ts, 5) AS a JOIN TUMBLE(Other, ts, 6) AS b ON a.len = "
+            "b.len"
+        ),
         "TUMBLE(Main, ts, 5) AS a",
         "all of them have the same TUMBLE",
     ),
@@ -301,7 +310,10 @@ MISTAKES = [
         "OVER takes an aggregate",
     ),
     (
-        "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len LEFT JOIN Other AS o ON o.len = Main.len",
+        (
+            "SELECT Main.len FROM Main [RANGE 5] LEFT JOIN Other [RANGE 5] ON Main.len = Other.len "
+            "LEFT JOIN Other AS o ON o.len = Main.len"
+        ),
         "Other AS o ON o.len = Main.len",
         "outer joins with windows take two streams at a time",
     ),

@@ -28,7 +28,10 @@ FORMS = {
         RANKED.format("", "", ""),
     ),
     "count, partitioned": (
-        "SELECT srcIP, sum(len) AS bytes FROM COUNT(TABLE Main2 PARTITION BY srcIP, ROWS => 4, SLIDE => 2)",
+        (
+            "SELECT srcIP, sum(len) AS bytes FROM COUNT(TABLE Main2 PARTITION BY srcIP, ROWS => 4, "
+            "SLIDE => 2)"
+        ),
         RANKED.format("PARTITION BY srcIP ", "w.srcIP, ", "w.srcIP = p.srcIP AND ").replace(
             "Control", "Main2"
         ),
@@ -39,15 +42,15 @@ FORMS = {
     ),
     "tumble, Flink": (
         (
-            "SELECT srcIP, sum(len) AS bytes FROM TABLE(TUMBLE(TABLE Main, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
-            "GROUP BY window_start, window_end, srcIP"
+            "SELECT srcIP, sum(len) AS bytes FROM TABLE(TUMBLE(TABLE Main, DESCRIPTOR(ts), INTERVAL"
+            " '1' MINUTE)) GROUP BY window_start, window_end, srcIP"
         ),
         TUMBLING,
     ),
     "tumble, named arguments": (
         (
-            "SELECT srcIP, sum(len) AS bytes FROM TUMBLE(DATA => TABLE Main, SIZE => INTERVAL '1' MINUTE, TIMECOL => DESCRIPTOR(ts)) "
-            "GROUP BY srcIP, window_start"
+            "SELECT srcIP, sum(len) AS bytes FROM TUMBLE(DATA => TABLE Main, SIZE => INTERVAL '1' "
+            "MINUTE, TIMECOL => DESCRIPTOR(ts)) GROUP BY srcIP, window_start"
         ),
         TUMBLING,
     ),
@@ -73,8 +76,8 @@ FORMS = {
     ),
     "hop, Flink": (
         (
-            "SELECT srcIP, sum(len) AS bytes FROM HOP(TABLE Main, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '5' MINUTES) "
-            "GROUP BY window_start, window_end, srcIP"
+            "SELECT srcIP, sum(len) AS bytes FROM HOP(TABLE Main, DESCRIPTOR(ts), INTERVAL '1' "
+            "MINUTE, INTERVAL '5' MINUTES) GROUP BY window_start, window_end, srcIP"
         ),
         HOPPING,
     ),
@@ -83,15 +86,24 @@ FORMS = {
         HOPPING,
     ),
     "hop, Spark": (
-        "SELECT srcIP, sum(len) AS bytes FROM Main GROUP BY srcIP, window(ts, '5 minutes', '1 minute')",
+        (
+            "SELECT srcIP, sum(len) AS bytes FROM Main GROUP BY srcIP, window(ts, '5 minutes', '1 "
+            "minute')"
+        ),
         HOPPING,
     ),
     "session, Flink": (
-        "SELECT srcIP, sum(len) AS bytes FROM SESSION(TABLE Main PARTITION BY srcIP, DESCRIPTOR(ts), INTERVAL '20' SECONDS)",
+        (
+            "SELECT srcIP, sum(len) AS bytes FROM SESSION(TABLE Main PARTITION BY srcIP, "
+            "DESCRIPTOR(ts), INTERVAL '20' SECONDS)"
+        ),
         SESSIONS,
     ),
     "session, Spark": (
-        "SELECT srcIP, sum(len) AS bytes FROM Main GROUP BY session_window(ts, '20 seconds'), srcIP",
+        (
+            "SELECT srcIP, sum(len) AS bytes FROM Main GROUP BY session_window(ts, '20 seconds'), "
+            "srcIP"
+        ),
         SESSIONS,
     ),
 }
@@ -126,7 +138,8 @@ def test_window_start_and_end_are_columns(packets: dict[str, pa.Table]) -> None:
 
 def test_a_tumbling_window_tells_every_row_where_it_is(packets: dict[str, pa.Table]) -> None:
     query = tw.sql(
-        "SELECT ts, window_start, window_end FROM TUMBLE(TABLE Main, DESCRIPTOR(ts), '5 min', '1 min')",
+        "SELECT ts, window_start, window_end FROM TUMBLE(TABLE Main, DESCRIPTOR(ts), '5 min', '1 "
+        "min')",
         streams(),
     )
     expected = f"""SELECT ts, ts + 1, ts, (ts - {MINUTE}) // {5 * MINUTE} * {5 * MINUTE} + {MINUTE} AS window_start,

@@ -48,7 +48,8 @@ def test_a_slip_of_the_print_is_refused_at_its_place(name: str) -> None:
 def test_heavy_hitters_are_those_of_q6_4(packets: dict[str, pa.Table]) -> None:
     main = tw.source("Main", COLUMNS, disorder=DISORDER, insert_only=True)
     query = tw.sql(
-        "SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main",
+        "SELECT heavy_hitters(srcIP, 0.05) AS heavy [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM "
+        "Main",
         Main=main,
     )
     exact = {

@@ -52,8 +52,9 @@ def together(*names: str) -> str:
 def band(left: str, stays: int, right: str, other: int, columns: str, condition: str) -> str:
     """Pairs that are in each other's windows, at the later of their times."""
     return (
-        f"SELECT greatest({left}.ts, {right}.ts), greatest({left}.ts, {right}.ts) + 1, {columns} FROM {left}, {right} "
-        f"WHERE {right}.ts < {left}.ts + {stays} AND {left}.ts < {right}.ts + {other} AND {condition}"
+        f"SELECT greatest({left}.ts, {right}.ts), greatest({left}.ts, {right}.ts) + 1, {columns} "
+        f"FROM {left}, {right} WHERE {right}.ts < {left}.ts + {stays} AND {left}.ts < {right}.ts + "
+        f"{other} AND {condition}"
     )
 
 
@@ -68,8 +69,9 @@ def tumbling(
     """Pairs in the same window of `size`, at the later of their times."""
     one, two = names or (left, right)
     return (
-        f"SELECT greatest({one}.ts, {two}.ts), greatest({one}.ts, {two}.ts) + 1, {columns} FROM {left} AS {one}, {right} AS {two} "
-        f"WHERE {one}.ts // {size} = {two}.ts // {size} AND {condition}"
+        f"SELECT greatest({one}.ts, {two}.ts), greatest({one}.ts, {two}.ts) + 1, {columns} FROM "
+        f"{left} AS {one}, {right} AS {two} WHERE {one}.ts // {size} = {two}.ts // {size} AND "
+        f"{condition}"
     )
 
 
@@ -84,7 +86,10 @@ ADDRESSES = (
     "Main1.srcIP AS Main1_srcIP, Main1.destIP AS Main1_destIP, "
     "Main2.srcIP AS Main2_srcIP, Main2.destIP AS Main2_destIP, Main2.ts AS ts"
 )
-FLOW = "M1.srcIP = M2.destIP AND M1.destIP = M2.srcIP AND M1.srcPort = M2.destPort AND M1.destPort = M2.srcPort"
+FLOW = (
+    "M1.srcIP = M2.destIP AND M1.destIP = M2.srcIP AND M1.srcPort = M2.destPort AND M1.destPort = "
+    "M2.srcPort"
+)
 PRINTED_FLOW = FLOW.replace("M1.destIP = M2.srcIP", "M1.destIP and M2.srcIP")
 
 TEN_BY_ONE = sliding(10 * MINUTE, MINUTE, "{}", "srcIP", "count(*) AS count")
@@ -95,7 +100,8 @@ THESIS: dict[str, Query] = {
         TEN_BY_ONE.format("M"),
     ),
     "Q1-2": Query(
-        "SELECT count (*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Control union Main1 union Main2",
+        "SELECT count (*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Control union Main1 union "
+        "Main2",
         sliding(MINUTE, MINUTE, together("Control", "Main1", "Main2"), "", "count(*) AS count"),
     ),
     "Q2-1": Query(
@@ -121,18 +127,21 @@ THESIS: dict[str, Query] = {
         ),
     ),
     "Q5-1": Query(
-        "Select srcIP, count(*) [RANGE 10 minutes, SLIDE 1 minute, WATTR ts] From Main Group By srcIP",
+        "Select srcIP, count(*) [RANGE 10 minutes, SLIDE 1 minute, WATTR ts] From Main Group By "
+        "srcIP",
         TEN_BY_ONE.format("Main"),
     ),
     "Q5-2": Query(
-        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num, PA srcIP] FROM Main",
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num, PA srcIP] FROM "
+        "Main",
         """WITH numbered AS (
             SELECT *, row_number() OVER (PARTITION BY srcIP ORDER BY row_num) AS n, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main
         ) SELECT w.so_far, w.so_far + 1, w.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
         ON p.srcIP = w.srcIP AND p.n <= w.n AND p.n > w.n - 1000 WHERE w.n % 10 = 0 GROUP BY w.srcIP, w.n, w.so_far""",
     ),
     "Q5-3": Query(
-        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num] FROM Main GROUP-BY srcIP",
+        "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num] FROM Main GROUP-BY "
+        "srcIP",
         """WITH numbered AS (SELECT *, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main)
         SELECT w.so_far, w.so_far + 1, p.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
         ON p.row_num <= w.row_num AND p.row_num > w.row_num - 1000 WHERE w.row_num % 10 = 0 GROUP BY p.srcIP, w.row_num, w.so_far""",
@@ -196,7 +205,8 @@ THESIS: dict[str, Query] = {
         sliding(5 * MINUTE, MINUTE, "M1", "srcIP", "count(*) AS count"),
     ),
     "Q6-6": Query(
-        "SELECT srcIP, sum(len) [RANGE 10 seconds, SLIDE 1 second, WA ts] FROM packets GROUPBY srcIP",
+        "SELECT srcIP, sum(len) [RANGE 10 seconds, SLIDE 1 second, WA ts] FROM packets GROUPBY "
+        "srcIP",
         sliding(10 * SECOND, SECOND, "packets", "srcIP", "sum(len)::bigint AS sum"),
     ),
     "Q6-7": Query(
@@ -237,9 +247,13 @@ THESIS: dict[str, Query] = {
         slip="must be a condition (true or false); destIP is string.",
     ),
     "Q8-1": Query(
-        "SELECT srcIP, destIP, count(*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP, destIP",
+        "SELECT srcIP, destIP, count(*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Main GROUP BY "
+        "srcIP, destIP",
         sliding(MINUTE, MINUTE, "Main", "srcIP, destIP", "count(*) AS count"),
-        printed="SELECT srcIP, destIP, count(*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Main GROUP BY scIP, destIP",
+        printed=(
+            "SELECT srcIP, destIP, count(*) [RANGE 1 minute, SLIDE 1 minute, WA ts] FROM Main GROUP"
+            " BY scIP, destIP"
+        ),
         slip="unknown column 'scIP'. Did you mean 'srcIP'?",
     ),
     "Q8-2": Query(

@@ -1,5 +1,5 @@
-"""`PlacedSlices` against a dictionary: whatever is added, taken, dropped, renumbered, saved and read
-back, in whatever order, what is found adds up to the same."""
+"""`PlacedSlices` against a dictionary: whatever is added, taken, dropped, renumbered, saved and
+read back, in whatever order, what is found adds up to the same."""
 
 from __future__ import annotations
 

@@ -59,5 +59,6 @@ def test_the_message_names_missing_and_surplus_rows() -> None:
     wrong = difference(table(1, 2, 2), table(2, 3))
     assert (
         wrong
-        == "missing rows:\n  (1, 2, {'v': 1}),\n  (1, 2, {'v': 2}),\nsurplus rows:\n  (1, 2, {'v': 3}),"
+        == "missing rows:\n  (1, 2, {'v': 1}),\n  (1, 2, {'v': 2}),\nsurplus rows:\n  (1, 2, {'v':"
+        " 3}),"
     )

@@ -100,7 +100,8 @@ def test_every_fourth_plan_may_have_modules_and_patterns() -> None:
 
 
 ALLOWED = ("thalweg.model", "thalweg.plan", "thalweg.expr", "thalweg.windows", "thalweg.udm")
-"""What a query says; `thalweg.windows` is the configuration of windows, not how they are evaluated."""
+"""What a query says; `thalweg.windows` is the configuration of windows, not how they are
+evaluated."""
 
 
 def test_the_oracle_shares_no_code_with_kernels() -> None:

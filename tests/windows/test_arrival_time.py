@@ -1,4 +1,5 @@
-"""Windows over the time at which rows arrive, against a model that notes the clock for every row."""
+"""Windows over the time at which rows arrive, against a model that notes the clock for every
+row."""
 
 from __future__ import annotations
 

@@ -89,7 +89,10 @@ def test_a_day_has_23_and_25_hours_where_clocks_change() -> None:
     assert ((end - start) // 3_600_000_000).tolist() == [24, 23, 25]
 
 
-SQL = "SELECT window_start, window_end, k, count(*) AS n FROM {window} GROUP BY k, window_start, window_end"
+SQL = (
+    "SELECT window_start, window_end, k, count(*) AS n FROM {window} GROUP BY k, window_start, "
+    "window_end"
+)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,10 @@ def test_calendars_in_sql(window: str, unit: str) -> None:
 @pytest.mark.parametrize("unit", ["day", "month", "hour"])
 def test_groups_of_a_truncated_time_are_windows(unit: str) -> None:
     table = rows(6, "Europe/Berlin")
-    text = f"SELECT date_trunc('{unit}', ts) AS w, k, count(*) AS n FROM s GROUP BY date_trunc('{unit}', ts), k"
+    text = (
+        f"SELECT date_trunc('{unit}', ts) AS w, k, count(*) AS n FROM s GROUP BY "
+        f"date_trunc('{unit}', ts), k"
+    )
     answers = tw.table(tw.sql(text, s=tw.from_frame(table, time="ts")))
     found = sorted((time_us(r["w"]), r["k"], r["n"]) for _, _, r in answers)
     assert found == duckdbs(table, unit, "Europe/Berlin")

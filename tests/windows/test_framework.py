@@ -109,8 +109,10 @@ class Careless(SlidingTime):
 
 
 def test_a_broken_kind_is_found() -> None:
-    assert duality(Careless(10, 5), Tuples.of(np.array([1, 7]))) == (
-        "sliding(10 by 5 over ts, from 0): by extent the tuple 1 (ts 7) belongs to window 2, by wids it does not."
+    assert (
+        duality(Careless(10, 5), Tuples.of(np.array([1, 7])))
+        == "sliding(10 by 5 over ts, from 0): by extent the tuple 1 (ts 7) belongs to window 2, by"
+        " wids it does not."
     )
 
 

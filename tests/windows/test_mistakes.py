@@ -121,7 +121,9 @@ def test_a_slide_larger_than_the_range_is_warned_about() -> None:
 def test_millions_of_panes_are_warned_about() -> None:
     with pytest.warns(
         WindowWarning,
-        match=r"greatest common divisor 1, so that a window has 600,000,000 panes\. A hop of 7000000",
+        match=(
+            r"greatest common divisor 1, so that a window has 600,000,000 panes\. A hop of 7000000"
+        ),
     ):
         EVENTS.sliding("10 min", 7_000_001)
 

@@ -162,7 +162,10 @@ def test_it_has_the_strategies_that_it_says() -> None:
 
 
 def test_sql_and_explain() -> None:
-    text = "SELECT k, spread_of(v, 5) AS x, bits_of(v) AS b [RANGE TUMBLING 1 second, WA ts] FROM s GROUP BY k"
+    text = (
+        "SELECT k, spread_of(v, 5) AS x, bits_of(v) AS b [RANGE TUMBLING 1 second, WA ts] FROM s "
+        "GROUP BY k"
+    )
     query = tw.sql(text, {"s": EVENTS})
     assert "spread_of(v, 5)" in query.explain()
     feed = [tw.point({"k": 1, "v": value}, 1) for value in (3, 9)]

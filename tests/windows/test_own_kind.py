@@ -27,7 +27,7 @@ from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
 from thalweg.windows import Membership, Tuples, WindowIds, WindowKind, duality
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # a kind that looks at one tuple: its three functions are all there is
 
 
@@ -64,7 +64,7 @@ class Shifts(WindowKind):
         return "shifts"
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # a kind whose windows depend on other tuples: it has an assigner
 
 
@@ -138,7 +138,7 @@ class NeighboursAssigner(WholePartitions):
         return time + self._near - 1
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # what follows
 
 COLUMNS = {"k": "int64", "v": "int64"}

@@ -70,7 +70,10 @@ def test_row_sliding_by_arrival_in_partitions(packets: pa.Table) -> None:
 
 def test_slide_by_tuple(packets: pa.Table) -> None:
     query = STREAM.slide_by_tuple(300).aggregate(n=tw.count())
-    sql = "select ts - 299, ts + 1, count(*) over (order by ts range between 299 preceding and current row) from packets"
+    sql = (
+        "select ts - 299, ts + 1, count(*) over (order by ts range between 299 preceding and "
+        "current row) from packets"
+    )
     assert ours(query, packets, shuffled=True) == theirs(sql, packets)
 
 

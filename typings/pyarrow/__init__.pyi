@@ -28,7 +28,12 @@ __version__: str
 
 Indices = Array | ChunkedArray | Sequence[int] | npt.NDArray[Any]
 Mask = Array | ChunkedArray | Sequence[bool] | npt.NDArray[np.bool_] | compute.Expression
-Metadata = Mapping[str, str] | Mapping[bytes, bytes] | Mapping[str, bytes] | Mapping[str | bytes, str | bytes]
+Metadata = (
+    Mapping[str, str]
+    | Mapping[bytes, bytes]
+    | Mapping[str, bytes]
+    | Mapping[str | bytes, str | bytes]
+)
 TypeLike = DataType | str
 
 class ArrowException(Exception): ...
@@ -232,7 +237,10 @@ class CompressedOutputStream(NativeFile):
 
 def py_buffer(obj: SupportsBuffer | npt.NDArray[Any]) -> Buffer: ...
 def compress(
-    buf: SupportsBuffer, codec: str = "lz4", asbytes: bool = False, memory_pool: MemoryPool | None = None
+    buf: SupportsBuffer,
+    codec: str = "lz4",
+    asbytes: bool = False,
+    memory_pool: MemoryPool | None = None,
 ) -> Any: ...
 def cpu_count() -> int: ...
 def set_cpu_count(count: int) -> None: ...
@@ -321,7 +329,9 @@ class Array(_Column):
     def flatten(self, recursive: bool = False) -> Array: ...
     def view(self, target_type: TypeLike) -> Array: ...
     def tolist(self) -> list[Any]: ...
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]: ...
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]: ...
     @staticmethod
     def from_buffers(
         type: DataType,
@@ -555,7 +565,9 @@ class RecordBatchReader:
     @staticmethod
     def from_batches(schema: Schema, batches: Iterable[RecordBatch]) -> RecordBatchReader: ...
     @staticmethod
-    def from_stream(data: SupportsArrowStream, schema: Schema | None = None) -> RecordBatchReader: ...
+    def from_stream(
+        data: SupportsArrowStream, schema: Schema | None = None
+    ) -> RecordBatchReader: ...
 
 def record_batch(
     data: object,
@@ -572,5 +584,8 @@ def table(
 ) -> Table: ...
 def concat_batches(batches: Iterable[RecordBatch]) -> RecordBatch: ...
 def concat_tables(
-    tables: Iterable[Table], *, promote_options: str = "none", unify_schemas: Callable[..., Schema] = ...
+    tables: Iterable[Table],
+    *,
+    promote_options: str = "none",
+    unify_schemas: Callable[..., Schema] = ...,
 ) -> Table: ...

@@ -8,7 +8,10 @@ from .compute import Expression
 
 class HivePartitioning:
     def __init__(
-        self, schema: Schema, dictionaries: Mapping[str, Any] | None = None, null_fallback: str = ...
+        self,
+        schema: Schema,
+        dictionaries: Mapping[str, Any] | None = None,
+        null_fallback: str = ...,
     ) -> None: ...
     def parse(self, path: str) -> Expression: ...
     @staticmethod

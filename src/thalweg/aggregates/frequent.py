@@ -1,10 +1,10 @@
 """Heavy hitters: the values that make up at least a share of the rows.
 
 Every distinct value is counted. A sketch of fixed size would have to throw values away, and which
-ones it threw away would follow from the order in which it saw them: two runs over the same rows would
-answer differently. So the answer is exact, and the same for every order; a part grows with the
-distinct values of its rows. Values are compared by their text. For a fixed size there is the module
-`heavy_hitters`, a sketch over the rows of a window in one fixed order.
+ones it threw away would follow from the order in which it saw them: two runs over the same rows
+would answer differently. So the answer is exact, and the same for every order; a part grows with
+the distinct values of its rows. Values are compared by their text. For a fixed size there is the
+module `heavy_hitters`, a sketch over the rows of a window in one fixed order.
 """
 
 from __future__ import annotations

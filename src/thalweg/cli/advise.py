@@ -90,15 +90,22 @@ def _ticks(table: pa.Table, name: str) -> Times:
 
 def report(advice: Advice) -> str:
     """The advice as text."""
-    disorder = f"{advice.disordered:.2%} came after a newer one, overtaken by up to {advice.overtaken:,} rows"
+    disorder = (
+        f"{advice.disordered:.2%} came after a newer one, overtaken by up to {advice.overtaken:,} "
+        "rows"
+    )
     lines = [
         f"{advice.rows:,} rows over {brief_duration(advice.span)}; {disorder}",
         "",
-        f"{'slack':>14}  {'on time':>9}  {'late rows':>11}  {'latency':>14}  {'at worst':>14}  {'rows held':>11}  {'at most':>11}",
+        (
+            f"{'slack':>14}  {'on time':>9}  {'late rows':>11}  {'latency':>14}  {'at worst':>14} "
+            f" {'rows held':>11}  {'at most':>11}"
+        ),
     ]
     lines += [
-        f"{brief_duration(point.slack):>14}  {point.completeness:>9.4%}  {point.late:>11,}  {brief_duration(point.latency):>14}  "
-        f"{brief_duration(point.latency_worst):>14}  {point.state:>11,.0f}  {point.state_most:>11,}"
+        f"{brief_duration(point.slack):>14}  {point.completeness:>9.4%}  {point.late:>11,} "
+        f" {brief_duration(point.latency):>14}  {brief_duration(point.latency_worst):>14} "
+        f" {point.state:>11,.0f}  {point.state_most:>11,}"
         for point in advice.curve
     ]
     return "\n".join(
@@ -180,7 +187,9 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
 @click.option(
     "--window",
     metavar="DURATION",
-    help="The length of the windows whose latency is measured; by default a hundredth of the whole.",
+    help=(
+        "The length of the windows whose latency is measured; by default a hundredth of the whole."
+    ),
 )
 @click.option(
     "--slack",

@@ -57,7 +57,8 @@ def require_checkout(what: str) -> Path:
     checkout = find_checkout(Path.cwd(), Path(__file__))
     if checkout is None:
         raise click.ClickException(
-            f"{what} are part of the source, not of the installed package: run this inside a checkout of thalweg that has benchmarks/."
+            f"{what} are part of the source, not of the installed package: run this inside a "
+            "checkout of thalweg that has benchmarks/."
         )
     return checkout
 
@@ -82,6 +83,7 @@ def select(kind: str, names: tuple[str, ...], found: Sequence[Measured]) -> list
     for name in names:
         if name not in available:
             raise click.ClickException(
-                f"no {kind} {name!r}{did_you_mean(name, available)} There are: {', '.join(available) or 'none'}."
+                f"no {kind} {name!r}{did_you_mean(name, available)} There are: "
+                f"{', '.join(available) or 'none'}."
             )
     return list(names) or available

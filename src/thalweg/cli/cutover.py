@@ -54,8 +54,8 @@ def cutover(
     patience: float,
     as_json: bool,
 ) -> None:
-    """Start NEW beside OLD, wait until it has come as far, show where their histories differ, switch,
-    and stop OLD.
+    """Start NEW beside OLD, wait until it has come as far, show where their histories differ,
+    switch, and stop OLD.
 
     Unless told otherwise the answers may differ: the table is then OLD's rows that start before t
     and NEW's from t on, where t is what OLD has promised. With --equivalent the two are merged.
@@ -110,8 +110,9 @@ class _Replacement:
         if candidate["final_differences"]:
             self.folder.ask({"stop": self.started})
             raise PlanError(
-                f"cutover: {old.name} and {new.name} differ in {candidate['final_differences']} rows that are final in "
-                f"both, such as {candidate['first_final_differences'][0]}; they are not equivalent. NEW was stopped."
+                f"cutover: {old.name} and {new.name} differ in {candidate['final_differences']} "
+                f"rows that are final in both, such as {candidate['first_final_differences'][0]}; "
+                "they are not equivalent. NEW was stopped."
             )
         self.folder.ask({"join": self.started})
         self.wait.until(lambda: self._caught_up(joined=True))
@@ -162,8 +163,9 @@ def _require_alike(old: QueryFile, new: QueryFile) -> None:
     old_schema, new_schema = old.query.node.schema, new.query.node.schema
     if old_schema.names != new_schema.names or old_schema.types != new_schema.types:
         raise PlanError(
-            f"cutover: {new.path.name} has the columns {new_schema.names} of {new_schema.types}, {old.path.name} has "
-            f"{old_schema.names} of {old_schema.types}; whoever reads the answers expects those."
+            f"cutover: {new.path.name} has the columns {new_schema.names} of {new_schema.types}, "
+            f"{old.path.name} has {old_schema.names} of {old_schema.types}; whoever reads the "
+            "answers expects those."
         )
 
 

@@ -39,8 +39,8 @@ def demo(count: int, *, in_process: bool, picture: Path | None, transcript: Path
     """Late packets in; early, revised and final answers out. On Spark, local[*]."""
     if not in_process and find_spec("pyspark") is None:
         raise click.ClickException(
-            "the demo runs on Spark, which is not installed. Run thalweg demo --in-process, or install it with "
-            "pip install 'thalweg[spark]'."
+            "the demo runs on Spark, which is not installed. Run thalweg demo --in-process, or "
+            "install it with pip install 'thalweg[spark]'."
         )
     click_screen = screen(transcript, picture)
     try:

@@ -107,13 +107,28 @@ def _summary(packets: Packets, early: Report, final: Report) -> Iterator[str]:
     status, count = early.status, len(packets.arrival)
     same = early.table.equals(final.table)
     yield f"  packets      {count:>10,}   {_out_of_order(packets):.0%} of them out of order"
-    yield f"  packets/s    {_speed(early, count):>10}   in-process, early answers, {status.batches:,} batches of five seconds"
-    yield f"  packets/s    {_speed(final, count):>10}   in-process, final answers, {final.status.batches:,} batches of ten seconds"
-    yield f"  late         {status.late:>10,}   came after their promise: dropped, counted, and kept in the ledger"
+    yield (
+        f"  packets/s    {_speed(early, count):>10}   in-process, early answers, {status.batches:,}"
+        " batches of five seconds"
+    )
+    yield (
+        f"  packets/s    {_speed(final, count):>10}   in-process, final answers, "
+        f"{final.status.batches:,} batches of ten seconds"
+    )
+    yield (
+        f"  late         {status.late:>10,}   came after their promise: dropped, counted, and kept "
+        "in the ledger"
+    )
     yield f"  answers      {early.table.num_rows:>10,}   in the final table"
-    yield f"  retractions  {status.adjusts_out:>10,}   answers taken back because a late packet changed them"
+    yield (
+        f"  retractions  {status.adjusts_out:>10,}   answers taken back because a late packet "
+        "changed them"
+    )
     yield f"  state bytes  {status.state.bytes:>10,}   after {SPAN // MINUTE} minutes"
-    yield f"With final answers only: {final.status.adjusts_out} retractions, and {'the same' if same else 'ANOTHER'} table."
+    yield (
+        f"With final answers only: {final.status.adjusts_out} retractions, and "
+        f"{'the same' if same else 'ANOTHER'} table."
+    )
 
 
 def run_demo(count: int, shown: Screen, *, in_process: bool) -> None:
@@ -156,12 +171,18 @@ def _on_spark(packets: Packets, watch: Watch, shown: Screen) -> Iterator[str]:
     reference = play(packets, None, every=MINUTE, consistency="final", clock=time.perf_counter)
     yield "\nThe whole run"
     yield f"  packets      {count:>10,}   {_out_of_order(packets):.0%} of them out of order"
-    yield f"  packets/s    {count / report.seconds:>10,.0f}   all in all; {report.start_up:.0f} s until the first answer"
+    yield (
+        f"  packets/s    {count / report.seconds:>10,.0f}   all in all; {report.start_up:.0f} s "
+        "until the first answer"
+    )
     yield f"  batches      {status.batches:>10,}   micro-batches of one minute of packets"
     yield f"  exchanged    {status.exchanged:>10,}   rows left for the exchange after partial sums"
     yield f"  late         {status.late:>10,}   came after their promise: dropped, and counted"
     yield f"  answers      {len(report.rows):>10,}   in the final table"
-    yield f"  retractions  {status.adjusts:>10,}   answers taken back because a late packet changed them"
+    yield (
+        f"  retractions  {status.adjusts:>10,}   answers taken back because a late packet changed "
+        "them"
+    )
     if status.late == reference.status.late:
         same = len(report.rows) == reference.table.num_rows and _rows(reference.table) == sorted(
             (time_us(start), time_us(end), *row.values()) for start, end, row in report.rows

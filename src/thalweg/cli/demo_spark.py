@@ -114,6 +114,7 @@ def _progress(entry: Any, cti: int, batches: int) -> str:
     if MIN_TIME < cti < INFINITY:
         settled = f"final up to {clock_text(cti)}"
     return (
-        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures.get('read', 0):,} packets in "
-        f"{entry.batchDuration / 1000:.1f} s, {figures.get('adjusts', 0):,} answers revised; {settled}"
+        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures.get('read', 0):,} "
+        f"packets in {entry.batchDuration / 1000:.1f} s, {figures.get('adjusts', 0):,} answers "
+        f"revised; {settled}"
     )

@@ -133,7 +133,8 @@ class HaFolder:
             os.kill(supervised.pid or -1, 0)
         except (OSError, OverflowError):
             raise PlanError(
-                f"{self.path.name}: no query with replicas is running there; start it with thalweg ha."
+                f"{self.path.name}: no query with replicas is running there; start it with "
+                "thalweg ha."
             ) from None
         return supervised
 

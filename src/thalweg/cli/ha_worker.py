@@ -63,7 +63,7 @@ def _end_with(supervisor: int) -> None:
     os._exit(4)
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # replicas
 
 
@@ -93,8 +93,8 @@ class FileSource:
 
         if not isinstance(node.feed, Files) or node.feed.times is None:
             raise PlanError(
-                f"source {node.name!r}: in-process replicas read files (spark.from_files); others run "
-                "on Spark."
+                f"source {node.name!r}: in-process replicas read files (spark.from_files); others "
+                "run on Spark."
             )
         self.feed, self.times, self.node = node.feed, node.feed.times, node
         self.log = node.feed.log(str(checkpoint / f"{node.name}.files"))
@@ -214,7 +214,7 @@ class _Order:
         self._turns.append(line)
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the merge in front
 
 

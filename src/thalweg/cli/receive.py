@@ -23,7 +23,10 @@ __all__ = ["receive"]
     "columns",
     multiple=True,
     metavar="NAME:TYPE",
-    help="A column of the rows, such as price:float64; may be repeated. A folder that has had a receiver knows its own.",
+    help=(
+        "A column of the rows, such as price:float64; may be repeated. A folder that has had a "
+        "receiver knows its own."
+    ),
 )
 @click.option("--key", "keys", multiple=True, metavar="NAME", help="A column of the update key.")
 @click.option("--time", metavar="NAME", help="The column that says when a row was made.")

@@ -88,9 +88,9 @@ class Job:
     def query(self, text: str) -> tw.Stream:
         """The plan of a query over the sources."""
         streams = {
-            place.name: place.stream()
-            if self.in_process
-            else place.spark_stream(follow=self.follow)
+            place.name: (
+                place.stream() if self.in_process else place.spark_stream(follow=self.follow)
+            )
             for place in self.places
         }
         return tw.sql(
@@ -197,8 +197,8 @@ class Job:
             self._write_file(table, file)
         except pa.ArrowException as reason:
             raise ThalwegError(
-                f"{file}: the columns do not fit {self.sink.format}: {str(reason).splitlines()[0]}. "
-                "Choose another format, or leave them out."
+                f"{file}: the columns do not fit {self.sink.format}: {str(reason).splitlines()[0]}."
+                " Choose another format, or leave them out."
             ) from reason
 
     def _write_file(self, table: pa.Table, file: Path) -> None:

@@ -185,7 +185,12 @@ def _options(tokens: list[Token]) -> dict[str, str]:
         token.text
         for token in tokens[at + 1 :]
         if token.token_type
-        in (TokenType.STRING, TokenType.VAR, TokenType.NUMBER, TokenType.IDENTIFIER)
+        in (
+            TokenType.STRING,
+            TokenType.VAR,
+            TokenType.NUMBER,
+            TokenType.IDENTIFIER,
+        )
     ]
     return dict(zip(words[::2], words[1::2], strict=False))
 

@@ -1,9 +1,9 @@
 """Streams of a query on the command line: `--source "Main=packets time=ts disorder='1 min'
 late=drop"`.
 
-The place is a folder of files, one file, a glob, or the word `generator`. What follows are arguments of
-`from_files` or `from_generator`; without `time=` the column `ts` is the time, or the only column of
-time stamps.
+The place is a folder of files, one file, a glob, or the word `generator`. What follows are
+arguments of `from_files` or `from_generator`; without `time=` the column `ts` is the time, or the
+only column of time stamps.
 """
 
 from __future__ import annotations
@@ -92,12 +92,13 @@ class Place:
         )
         if found is None:
             raise PlanError(
-                f"source {self.name}: which column is the time? Say time=, one of {', '.join(schema.names)}."
+                f"source {self.name}: which column is the time? Say time=, one of "
+                f"{', '.join(schema.names)}."
             )
         require_time(schema, found, f"source {self.name}")
         return str(found)
 
-    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # for each engine
 
     def spark_stream(self, *, follow: bool) -> tw.Stream:
@@ -179,7 +180,8 @@ def parse_source(text: str) -> Place:
     name, equals, path = first.partition("=")
     if not equals or not name or not path:
         raise PlanError(
-            f"--source {text!r}: write NAME=FOLDER, and options behind it: \"Main=packets time=ts disorder='1 min'\"."
+            f'--source {text!r}: write NAME=FOLDER, and options behind it: "Main=packets time=ts'
+            " disorder='1 min'\"."
         )
     return Place(name, path, parse_options(name, path, dict(_pair(name, part) for part in rest)))
 
@@ -197,7 +199,8 @@ def parse_options(name: str, path: str, values: Mapping[str, str]) -> dict[str, 
     for key in values:
         if key not in names:
             raise PlanError(
-                f"--source {name}: unknown option {key!r}{did_you_mean(key, names)} Options: {', '.join(names)}."
+                f"--source {name}: unknown option {key!r}{did_you_mean(key, names)} Options: "
+                f"{', '.join(names)}."
             )
     return {key: _value(name, key, value) for key, value in values.items()}
 

@@ -45,7 +45,10 @@ def show(look: Look, columns: list[str], *, most: int) -> Group:
         f"the last {len(latest)} of {len(rows):,} answers" if hidden else f"{len(rows):,} answers"
     )
     until = "nothing yet" if look.cti is None else _time(settled)
-    news = f"{look.read:,} rows read, {look.changes:,} changes, {look.retractions:,} retractions, {look.late:,} late"
+    news = (
+        f"{look.read:,} rows read, {look.changes:,} changes, {look.retractions:,} retractions, "
+        f"{look.late:,} late"
+    )
     return Group(table, Text(f"{more}; {news}; final up to {until}", style="dim"))
 
 

@@ -1,5 +1,5 @@
-"""`thalweg udm`: the modules that are installed here, what each declares, and a check of the laws it
-claims."""
+"""`thalweg udm`: the modules that are installed here, what each declares, and a check of the laws
+it claims."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ def check(
         for finding in findings:
             broken += not finding.holds
             click.echo(
-                f"  {finding.law:<18} {'holds' if finding.holds else 'BROKEN'} ({finding.trials} windows)"
+                f"  {finding.law:<18} {'holds' if finding.holds else 'BROKEN'} ({finding.trials} "
+                "windows)"
             )
             if finding.broken is not None:
                 click.echo("\n".join(f"    {line}" for line in finding.broken.splitlines()))

@@ -35,7 +35,10 @@ def _time(text: str | None) -> int | None:
 @click.option(
     "--at",
     metavar="TIME",
-    help="The start of the answer that is missed: ticks, or a time in UTC. By default the first that is not final.",
+    help=(
+        "The start of the answer that is missed: ticks, or a time in UTC. By default the first that"
+        " is not final."
+    ),
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:

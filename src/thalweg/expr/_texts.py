@@ -154,7 +154,8 @@ def _like_as_regex(pattern: str) -> str:
             character = next(characters, "")
             if not character:
                 raise Refusal(
-                    f"the pattern {pattern!r} ends in a backslash that escapes nothing; write two for one"
+                    f"the pattern {pattern!r} ends in a backslash that escapes nothing; write two "
+                    "for one"
                 )
         elif character in "%_":
             parts.append(".*" if character == "%" else ".")
@@ -177,7 +178,7 @@ def replace(value: Datum, old: Datum, new: Datum) -> Datum:
     return value if sought == "" else pc.replace_substring(value, pattern=sought, replacement=put)
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # regular expressions
 
 
@@ -231,12 +232,13 @@ def _with_one_group(pattern: str, group_number: int) -> str:
         position += 1
     if group_number > group_count:
         raise Refusal(
-            f"the pattern {pattern!r} has {group_count} groups; group {group_number} is none of them"
+            f"the pattern {pattern!r} has {group_count} groups; group {group_number} is none of "
+            "them"
         )
     return "".join(parts) if group_number else f"(?P<g>{''.join(parts)})"
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # parts and copies
 
 

@@ -74,7 +74,7 @@ def _unit(value: Datum, what: str) -> str:
     return name
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # arithmetic
 
 
@@ -110,7 +110,8 @@ def _operands(left: Datum, right: Datum, sign: str) -> tuple[Datum, Datum]:
         )
         return end, begin
     raise Refusal(
-        f"{left.type} {sign} {right.type} has no meaning; a time takes a duration, such as INTERVAL '1' HOUR"
+        f"{left.type} {sign} {right.type} has no meaning; a time takes a duration, such as INTERVAL"
+        " '1' HOUR"
     )
 
 
@@ -183,7 +184,7 @@ def datediff(end: Datum, begin: Datum) -> Datum:
     return pc.days_between(_wall(begin), _wall(end))
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # parts
 
 
@@ -257,7 +258,7 @@ def unix_timestamp(value: Datum) -> Datum:
     return unix_timestamp(_wall(value))
 
 
-# -------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # text
 
 
@@ -281,7 +282,8 @@ def _c_format(pattern: str) -> str:
             directives.append(_JAVA[found.group(0)])
         else:
             raise Refusal(
-                f"the letters {found.group(0)!r} of the format are unknown; known are {', '.join(_JAVA)}"
+                f"the letters {found.group(0)!r} of the format are unknown; known are "
+                f"{', '.join(_JAVA)}"
             )
     return "".join(directives)
 

@@ -20,7 +20,9 @@ KERNEL_ERRORS = (Refusal, pa.ArrowException, ArithmeticError, ValueError, NotImp
 """What a kernel may raise. (Arrow's own errors are spread over Python's.)"""
 
 _ADVICE = {
-    "overflow": "Whole numbers stop at 2**63; use CAST(... AS double) where an approximation will do.",
+    "overflow": (
+        "Whole numbers stop at 2**63; use CAST(... AS double) where an approximation will do."
+    ),
     "zero": "Leave such rows out first, or guard with CASE WHEN ... <> 0 THEN ... END.",
     "parse": "Leave such values out first, or guard with CASE WHEN ... THEN CAST(...) END.",
     "range": "Choose a wider type, or leave such values out first.",
@@ -60,7 +62,10 @@ def _ill_typed(text: str, names: Sequence[str], args: Sequence[Datum], reason: E
         reason, (NotImplementedError, TypeError)
     ):  # no rows, so a constant must be to blame
         return f"{text} fails on every row: {_first_line(reason)}."
-    return f"{text} is not defined for these types: {kinds}. Convert with CAST(... AS ...). ({_first_line(reason)})"
+    return (
+        f"{text} is not defined for these types: {kinds}. Convert with CAST(... AS ...). "
+        f"({_first_line(reason)})"
+    )
 
 
 def _first_bad_row(

@@ -1,8 +1,8 @@
 """Names with dots, against a schema: `payload.user.id` is a field of the column `payload` where no
 column has the whole name.
 
-The longest name that is a column counts, so that columns with dots in their names and the sides of a
-join (`l.price`) stay what they are.
+The longest name that is a column counts, so that columns with dots in their names and the sides of
+a join (`l.price`) stay what they are.
 """
 
 from __future__ import annotations

@@ -180,9 +180,11 @@ def moment(values: Sequence[Datum]) -> list[Datum]:
         return list(values)
     if any(types.is_integer(value.type) for value in values):
         return [
-            value.cast(pa.duration("us")).cast(pa.int64())
-            if types.is_duration(value.type)
-            else value
+            (
+                value.cast(pa.duration("us")).cast(pa.int64())
+                if types.is_duration(value.type)
+                else value
+            )
             for value in values
         ]
     zone = next((t.tz for t in stamps if types.is_timestamp(t) and t.tz is not None), None)
@@ -220,7 +222,8 @@ def number(value: Datum) -> Datum:
         return value
     if kind_of(value.type) != "number":
         raise Refusal(
-            f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(... AS double)"
+            f"a number is needed, not {value.type}; convert it with CAST(... AS bigint) or CAST(..."
+            " AS double)"
         )
     value = plain(value)
     return value.cast(pa.int64() if types.is_integer(value.type) else pa.float64())

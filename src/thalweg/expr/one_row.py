@@ -3,8 +3,8 @@
 A kernel over a column costs several microseconds whatever the number of rows; over one row, a few
 comparisons in Python give the same value in a fraction of that. Only what has the same meaning in
 both worlds is translated: columns and constants of int64, double, text and truth, comparisons of
-equal types, sums and products of equal types, extremes of int64, AND, OR, NOT and IS NULL. For any other expression
-there is no such form, and the kernels are used.
+equal types, sums and products of equal types, extremes of int64, AND, OR, NOT and IS NULL. For any
+other expression there is no such form, and the kernels are used.
 
 A value that needs the kernels (a sum beyond int64, which is an error there) raises `NeedsKernel`.
 """

@@ -34,8 +34,8 @@ class Operators:
 
     def __bool__(self) -> NoReturn:
         raise ExpressionError(
-            f"{self} has no truth value of its own. Combine conditions with & | ~ instead of and, or, not "
-            "(and instead of a < x < b); compare expressions with .same()."
+            f"{self} has no truth value of its own. Combine conditions with & | ~ instead of and, "
+            "or, not (and instead of a < x < b); compare expressions with .same()."
         )
 
     __hash__ = object.__hash__

@@ -1,11 +1,11 @@
 """SQL text to expressions.
 
 The text is one expression: columns (`len`, `l.price`, `"odd name"`), numbers, 'text', TRUE, FALSE,
-NULL, TIMESTAMP '2026-01-31 12:00', DATE '2026-01-31', INTERVAL '10' MINUTE; `+ - * / // % ||`,
-`= == <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants), [NOT] LIKE, ILIKE and
-RLIKE, IS [NOT] NULL (or TRUE, FALSE), IS [NOT] DISTINCT FROM, CASE, CAST, TRY_CAST, `x::int`, IF,
-`list[1]`, `struct.field`, AT TIME ZONE, and the functions of the table. Words and function names may
-be in either case; column names are exact. `//` and DIV both round down. There are no comments.
+NULL, TIMESTAMP '2026-01-31 12:00', DATE '2026-01-31', INTERVAL '10' MINUTE; `+ - * / // % ||`, `=
+== <> != < <= > >=`, AND, OR, NOT, [NOT] BETWEEN, [NOT] IN (constants), [NOT] LIKE, ILIKE and RLIKE,
+IS [NOT] NULL (or TRUE, FALSE), IS [NOT] DISTINCT FROM, CASE, CAST, TRY_CAST, `x::int`, IF,
+`list[1]`, `struct.field`, AT TIME ZONE, and the functions of the table. Words and function names
+may be in either case; column names are exact. `//` and DIV both round down. There are no comments.
 Anything else is refused, with a caret under the place.
 """
 
@@ -51,8 +51,9 @@ def as_expr(value: ExprLike) -> Expr:
         return parse(value)
     if callable(value):
         raise ExpressionError(
-            f"an expression or SQL text is expected, such as 'len > 40' or col('len') > 40; got the function {value!r}. "
-            "A function of Python is called by name once thalweg.udm.function has registered it."
+            "an expression or SQL text is expected, such as 'len > 40' or col('len') > 40; got the "
+            f"function {value!r}. A function of Python is called by name once thalweg.udm.function "
+            "has registered it."
         )
     raise ExpressionError(
         f"an expression or SQL text is expected; got {value!r}. Wrap a constant as lit({value!r})."
@@ -81,7 +82,8 @@ def parse(text: str) -> Expr:
 
 def _too_deep(text: str) -> ExpressionError:
     return ExpressionError(
-        f"the expression is more than {_DEEPEST} levels deep. Use IN (isin), concat(...) or CASE: {text[:60]}..."
+        f"the expression is more than {_DEEPEST} levels deep. Use IN (isin), concat(...) or CASE: "
+        f"{text[:60]}..."
     )
 
 
@@ -119,7 +121,8 @@ class ExpressionReader:
             if not part.args.get("quoted") and part.this.upper() in STATEMENT_WORDS:
                 self.source.refuse_node(
                     part,
-                    f'{part.this!r} begins a statement; a column of that name is written "{part.this}".',
+                    f"{part.this!r} begins a statement; a column of that name is written"
+                    f' "{part.this}".',
                 )
             if not part.this:
                 self.source.refuse_node(part, "a name is missing between the quotes.")
@@ -221,7 +224,8 @@ class ExpressionReader:
         except ValueError:
             self.source.refuse_node(
                 node,
-                f"{node.this!r} is no time; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
+                f"{node.this!r} is no time; write it as '2026-01-31 12:00:00', with a zone if it is"
+                " not UTC.",
             )
         if pa.types.is_date(type_):
             return Literal(found.date(), type_)
@@ -235,7 +239,8 @@ class ExpressionReader:
         if months is not None:
             self.source.refuse_node(
                 node,
-                "months and years have no fixed length; add them to a time: t + INTERVAL '1' MONTH.",
+                "months and years have no fixed length; add them to a time: t + INTERVAL '1' "
+                "MONTH.",
             )
         unit = node.args.get("unit")
         duration_text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
@@ -292,7 +297,8 @@ class ExpressionReader:
         if own is None:
             self.source.refuse_node(
                 node,
-                f"{node.sql()} is not supported in an expression: nobody has registered a function {full!r}.",
+                f"{node.sql()} is not supported in an expression: nobody has registered a function "
+                f"{full!r}.",
             )
         return user_call(own, tuple(self.convert(arg) for arg in inner.expressions))
 
@@ -378,8 +384,8 @@ _UNDERSTOOD = {
     "Cast": frozenset({"this", "to"}),
     "Anonymous": frozenset({"this", "expressions"}),
 }
-"""The arguments of sqlglot's nodes that a reader handles. A node with any other argument is refused,
-so that no part of the text is ignored."""
+"""The arguments of sqlglot's nodes that a reader handles. A node with any other argument is
+refused, so that no part of the text is ignored."""
 
 _READERS: dict[str, Callable[[ExpressionReader, exp.Expr], Expr]] = {
     "Paren": lambda reader, node: reader.convert(node.this),

@@ -3,8 +3,8 @@
 The function itself travels with the expression, so that it runs in processes that never saw its
 definition. Per event, a row with a null argument gives null and the function is not called, unless
 it asks for nulls; a function on columns sees them. It must be deterministic: an event that is taken
-back has to give the value it gave when it came. A call that raises, gives a value of another type or
-takes longer than its limit ends the query, or gives null for that event alone (`on_error`).
+back has to give the value it gave when it came. A call that raises, gives a value of another type
+or takes longer than its limit ends the query, or gives null for that event alone (`on_error`).
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ class UserCall(Expr):
             raise EvaluationError(f"{self} failed: {type(reason).__name__}: {reason}.") from reason
         if len(array) != length:
             raise EvaluationError(
-                f"{self}: the function returned {len(array)} values for {length} rows; it must give one for each."
+                f"{self}: the function returned {len(array)} values for {length} rows; it must give"
+                " one for each."
             )
         return array
 
@@ -193,7 +194,8 @@ class UserCall(Expr):
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
             if self.function.on_error == "fail":
                 raise EvaluationError(
-                    f"{self}: the function returned something that is no {self.function.output}: {reason}."
+                    f"{self}: the function returned something that is no {self.function.output}: "
+                    f"{reason}."
                 ) from reason
         return pa.concat_arrays([self._or_null(partial(self._one, value)) for value in values])
 

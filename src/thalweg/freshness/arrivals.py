@@ -61,8 +61,8 @@ def group_by_cell(cells: Ints, times: Ints, scratch: Ints) -> Arrivals:
 
 
 def rank_and_running_maximum(times: Ints, is_first: Mask) -> tuple[Ints, Ints]:
-    """Of rows sorted by cell: the dense rank of each time, from 1, and the largest rank up to each row
-    within its cell. `is_first` marks the first row of each cell.
+    """Of rows sorted by cell: the dense rank of each time, from 1, and the largest rank up to each
+    row within its cell. `is_first` marks the first row of each cell.
 
     >>> rank_and_running_maximum(np.array([5, 3, 4, 9]), np.array([True, False, True, False]))
     (array([3, 1, 2, 4]), array([3, 3, 2, 4]))

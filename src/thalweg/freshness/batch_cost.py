@@ -3,8 +3,8 @@
 A micro-batch of n rows takes about `overhead + n * row_cost`. Both are fitted to past batches by
 least squares with decay: a batch has `_FORGET` times the weight of the next. While all batches have
 about the same size the two cannot be separated: the cost of a row then keeps its last value, and if
-it has none, the next batch has twice as many rows. (Counting all time as row cost would keep batches
-small for ever where a small batch takes half of the target.)
+it has none, the next batch has twice as many rows. (Counting all time as row cost would keep
+batches small for ever where a small batch takes half of the target.)
 
 A row that comes just after a batch was cut waits for that batch and is served with the next: to be
 fresh within a target, a batch may take half of it. Where the overhead alone is more than that, a

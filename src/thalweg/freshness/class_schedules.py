@@ -1,4 +1,5 @@
-"""Schedules of classes of keys: a line in place for each class, and a decision compares their heads.
+"""Schedules of classes of keys: a line in place for each class, and a decision compares their
+heads.
 
 The order of two keys of different classes changes with time, but never that of two keys of one
 class. `gain` has a class for each rate of updates, `deadline` one for each freshness target.

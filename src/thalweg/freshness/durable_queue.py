@@ -16,9 +16,9 @@ The order of arrival is the order of updates; where a column says when a row was
 row that is older than what was seen of its key is outdated. Totals go on after a restart; staleness
 averages begin anew, and the counts of single keys with the last compaction. What waited through a
 restart, or was in a cut that is still open, is as old as it is. An adaptive queue (`target`) is an
-update queue after a restart: of the rows in line the newest of each key are left. After a compaction and a restart the
-times that were seen of keys that did not wait are forgotten: a row that is older than what was
-delivered of such a key is taken for an update.
+update queue after a restart: of the rows in line the newest of each key are left. After a
+compaction and a restart the times that were seen of keys that did not wait are forgotten: a row
+that is older than what was delivered of such a key is taken for an update.
 
 **Promises.** With `time` and `disorder`, a cut carries a promise in its file: no row of a later cut
 is earlier. It is the smaller of (largest time seen - disorder) and the earliest time that waits
@@ -211,7 +211,8 @@ class DurableQueue:
         return self._open[number]
 
     def next_cut(self, after: int, count: int, *, now: int) -> Cut | None:
-        """The oldest open cut with a number above `after`, else a new one; None if nothing waits."""
+        """The oldest open cut with a number above `after`, else a new one; None if nothing
+        waits."""
         for cut in self.uncommitted:
             if cut.number > after:
                 return cut
@@ -329,7 +330,8 @@ def _require_time(schema: pa.Schema, time: str) -> None:
     kind = schema.field(time).type if time in schema.names else None
     if kind is not None and kind != pa.int64() and not _is_microseconds(kind):
         raise PlanError(
-            f"time: {time!r} is {kind}; the times of a queue are int64 or timestamps in microseconds."
+            f"time: {time!r} is {kind}; the times of a queue are int64 or timestamps in "
+            "microseconds."
         )
 
 

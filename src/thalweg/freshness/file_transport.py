@@ -1,5 +1,5 @@
-"""Rows as files: a file that is put into a folder sends its rows, and is removed once they are on the
-receiver's disk.
+"""Rows as files: a file that is put into a folder sends its rows, and is removed once they are on
+the receiver's disk.
 
 Arrow streams (`.arrow`) and JSON lines (`.jsonl`), in the order of their names; a sender writes
 under another suffix and renames. A file that is refused is renamed to end in `.refused`, and

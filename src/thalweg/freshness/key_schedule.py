@@ -1,5 +1,5 @@
-"""A key schedule: the keys that wait, each since its first update after it was last served, and which
-of them is served next.
+"""A key schedule: the keys that wait, each since its first update after it was last served, and
+which of them is served next.
 
 Keys are cells, numbers below the number of keys. A schedule keeps them in one or more lines.
 """

@@ -126,7 +126,8 @@ class KeyTable:
             column = columns[0]
             if column.null_count:
                 raise PlanError(
-                    f"key column {self.fields[0].name!r} of type {self.fields[0].type} holds a null."
+                    f"key column {self.fields[0].name!r} of type {self.fields[0].type} holds a "
+                    "null."
                 )
             if pa.types.is_temporal(column.type):
                 column = column.cast(pa.int64())

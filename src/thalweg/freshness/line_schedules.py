@@ -1,4 +1,5 @@
-"""Schedules of one line, or of two of which one is served first. See `schedules` for the notation."""
+"""Schedules of one line, or of two of which one is served first. See `schedules` for the
+notation."""
 
 from __future__ import annotations
 

@@ -163,9 +163,9 @@ class Receiver:
         if not self.queue.committed <= after <= self.queue.last_cut:
             raise RefusalError(
                 "unknown cut",
-                f"cut {after} is asked for to be followed, but the cuts up to {self.queue.committed} "
-                f"are committed and {self.queue.last_cut} is the last: the checkpoint and the queue "
-                "were restored apart.",
+                f"cut {after} is asked for to be followed, but the cuts up to "
+                f"{self.queue.committed} are committed and {self.queue.last_cut} is the last: the "
+                "checkpoint and the queue were restored apart.",
             )
         before = self.queue.last_cut
         rows = _ALL if within is None else self.cost.rows_within(within)

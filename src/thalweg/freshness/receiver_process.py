@@ -1,5 +1,5 @@
-"""The receiver as a process of its own: one for each folder, which outlives the process that started
-it."""
+"""The receiver as a process of its own: one for each folder, which outlives the process that
+started it."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def ensure_receiver(folder: Path, settings: ReceiverSettings) -> Address:
 
 
 def _answers(folder: Path) -> bool:
-    """Whether a receiver holds the folder and answers. Retried until then, because a killed receiver
-    may hold the lock for a moment, and one that is starting does not listen yet."""
+    """Whether a receiver holds the folder and answers. Retried until then, because a killed
+    receiver may hold the lock for a moment, and one that is starting does not listen yet."""
     deadline = time.monotonic() + _START_S
     while is_running(folder):
         try:

@@ -63,8 +63,8 @@ class ReceiverSettings:
         ]
         if found:
             raise StateError(
-                f"{folder.name}: the receiver of this folder was told otherwise: {'; '.join(found)}. "
-                "Say the same, or use another folder."
+                f"{folder.name}: the receiver of this folder was told otherwise: "
+                f"{'; '.join(found)}. Say the same, or use another folder."
             )
 
     def write(self, folder: Path) -> None:
@@ -104,7 +104,8 @@ class ReceiverSettings:
             )
         except (KeyError, TypeError, ValueError, pa.ArrowException) as reason:
             raise StateError(
-                f"{folder.name}/{_SETTINGS} is damaged: {reason}. Restore it, or use another folder."
+                f"{folder.name}/{_SETTINGS} is damaged: {reason}. Restore it, or use another "
+                "folder."
             ) from reason
 
 

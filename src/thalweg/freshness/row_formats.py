@@ -1,4 +1,5 @@
-"""Rows as senders write them, Arrow streams or JSON lines, checked against the schema of a queue."""
+"""Rows as senders write them, Arrow streams or JSON lines, checked against the schema of a
+queue."""
 
 from __future__ import annotations
 

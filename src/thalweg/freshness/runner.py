@@ -82,8 +82,8 @@ class FreshRunner:
         *,
         input: str | None = None,  # noqa: A002 - what it is
     ) -> Admission:
-        """Take rows and CTIs of a source in, of one of its inputs if it is a union. Inserts only: an
-        update replaces, it does not adjust."""
+        """Take rows and CTIs of a source in, of one of its inputs if it is a union. Inserts only:
+        an update replaces, it does not adjust."""
         conflated = self._conflated(source)
         trusted = conflated.trusts(source, input)
         batches = list(batches_from(feed, conflated.payload, source))

@@ -61,7 +61,8 @@ def make_schedule(name: str) -> Schedule:
     """
     if name not in SCHEDULES:
         raise PlanError(
-            f"no schedule {name!r}{did_you_mean(name, SCHEDULES)} There are: {', '.join(SCHEDULES)}."
+            f"no schedule {name!r}{did_you_mean(name, SCHEDULES)} There are: "
+            f"{', '.join(SCHEDULES)}."
         )
     return SCHEDULES[name]()
 

@@ -1,7 +1,8 @@
 """Several queries over one update queue, in-process.
 
 Each query has a schedule and a staleness of its own. A row stays until the last of them has taken
-it, or a newer one of its key replaces it; what a query has not taken yet waits for that query alone.
+it, or a newer one of its key replaces it; what a query has not taken yet waits for that query
+alone.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ def _only_source(name: str, query: Stream) -> Source:
     conflation = found[0].conflation if len(found) == 1 else None
     if conflation is None or conflation.window is not None or conflation.adaptive:
         raise PlanError(
-            f"query {name!r}: queries that share a queue have one source with an update key, rows as "
-            "its unit, and no adaptive=True."
+            f"query {name!r}: queries that share a queue have one source with an update key, rows "
+            "as its unit, and no adaptive=True."
         )
     return found[0]
 

@@ -106,7 +106,8 @@ class ServedQueue(Protocol):
 
 @dataclass(frozen=True)
 class Served:
-    """What was served: key, the number of its update that the value is, when taken and delivered."""
+    """What was served: key, the number of its update that the value is, when taken and
+    delivered."""
 
     keys: list[int]
     taken: list[int]
@@ -143,9 +144,9 @@ def run_windows(
     until: int,
     at: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """One server takes rows of windows, each of which costs `row_cost`, and goes by their marks. Row i of the load has the
-    source time `source_times[i]`. `at` is called with each moment at which something happens, after
-    it has happened."""
+    """One server takes rows of windows, each of which costs `row_cost`, and goes by their marks.
+    Row i of the load has the source time `source_times[i]`. `at` is called with each moment at
+    which something happens, after it has happened."""
     answers: list[Answer] = []
     open_rows: dict[int, list[int]] = {}
     times, keys = load.times.tolist(), load.keys.tolist()
@@ -198,8 +199,9 @@ def run(
 ) -> Served:
     """Serve `load` until `until`; `cost(key)` is how long serving a key takes.
 
-    `values` holds what `take_one` gives as its second number. Runs of `batch_from` arrivals and more are
-    enqueued as a batch. `at_take` is called with each moment at which a server turns to the queue.
+    `values` holds what `take_one` gives as its second number. Runs of `batch_from` arrivals and
+    more are enqueued as a batch. `at_take` is called with each moment at which a server turns to
+    the queue.
     """
     served = Served([], [], [], [])
     busy: list[tuple[int, int, int]] = []

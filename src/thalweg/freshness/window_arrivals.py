@@ -1,7 +1,7 @@
 """Rows of windows that arrive together: by key, in order of time, with what each of them does.
 
-A row starts a window, or closes one, by its own time and that of its key's row before it. So a batch
-says what the rows one by one would say, without going through them.
+A row starts a window, or closes one, by its own time and that of its key's row before it. So a
+batch says what the rows one by one would say, without going through them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class KeyedRows:
 
 
 def rows_by_key(cells: Ints, times: Ints, newest: Ints) -> KeyedRows:
-    """The rows that are younger than all before them of their key; `newest[cell]` is the time of the
-    youngest that came before this batch.
+    """The rows that are younger than all before them of their key; `newest[cell]` is the time of
+    the youngest that came before this batch.
 
     >>> rows = rows_by_key(np.array([1, 0, 1, 1]), np.array([5, 9, 4, 6]), np.array([7, NEVER]))
     >>> rows.row, rows.cells, rows.previous.tolist() == [7, NEVER, 5]
@@ -90,8 +90,8 @@ def newest_closed(window: UpdateWindow, times: Ints) -> Ints:
 
 
 def closed_windows(window: UpdateWindow, rows: KeyedRows, began: Ints) -> Ints:
-    """The newest window that each row closes, NEVER if it closes none; `began` is the first window of
-    each of the cells."""
+    """The newest window that each row closes, NEVER if it closes none; `began` is the first window
+    of each of the cells."""
     previous = np.where(rows.previous == NEVER, rows.time, rows.previous)
     closed = newest_closed(window, rows.time)
     start = np.minimum(closed, previous // window.slide * window.slide)

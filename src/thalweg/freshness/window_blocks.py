@@ -64,8 +64,8 @@ class BlockBuffers:
         return block * self.block_rows + offset
 
     def push_many(self, buffers: Ints, counts: Ints) -> Ints:
-        """Locations for new last rows: `counts[i]` of them for the i-th of distinct buffers, in this
-        order. There must be pages for them."""
+        """Locations for new last rows: `counts[i]` of them for the i-th of distinct buffers, in
+        this order. There must be pages for them."""
         size = self.block_rows
         buffers, counts = buffers[counts > 0], counts[counts > 0]
         last = self._last[buffers]
@@ -86,7 +86,8 @@ class BlockBuffers:
         return locations
 
     def _chain(self, buffers: Ints, blocks: Ints, first: Ints, added: Ints) -> None:
-        """Put new blocks behind the last ones: `added[i]` for the i-th buffer, from `first[i]` on."""
+        """Put new blocks behind the last ones: `added[i]` for the i-th buffer, from `first[i]`
+        on."""
         if not len(blocks):
             return
         self._dequeue[blocks] = 0
@@ -157,8 +158,8 @@ class BlockBuffers:
             self._free_firsts(buffers)
 
     def drop_before(self, buffers: Ints, times: Ints, needed: Ints) -> None:
-        """Of each of distinct buffers, the first rows leave whose time, `times[location]`, is before
-        `needed`. The loop is over the blocks of one buffer."""
+        """Of each of distinct buffers, the first rows leave whose time, `times[location]`, is
+        before `needed`. The loop is over the blocks of one buffer."""
         offsets = np.arange(self.block_rows)
         while True:
             held = self._first[buffers] >= 0

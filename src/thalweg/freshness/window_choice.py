@@ -5,16 +5,15 @@ does in between; no rule of thumb over gaps holds for all of them. So both are t
 time, on the latest arrivals and at the measured cost of a row: two small queues of the same code
 serve them again, and the one with the smaller area under its staleness is used from then on.
 
-A trial is a sample: up to `_KEYS` keys, whose rows cost as much more as they are fewer than all rows,
-and of these the latest `_TURNS` windows of each, `_LEAST_TURNS` at least; the first half of them is
-not counted. It is made again when eight times as many rows have
-come as it looked at, so what it costs is a fixed share of what the rows cost; at first sooner. A rule
-that is not better by more than `_CLEARLY` is not changed to, and a trial counts as much as all
-before it.
+A trial is a sample: up to `_KEYS` keys, whose rows cost as much more as they are fewer than all
+rows, and of these the latest `_TURNS` windows of each, `_LEAST_TURNS` at least; the first half of
+them is not counted. It is made again when eight times as many rows have come as it looked at, so
+what it costs is a fixed share of what the rows cost; at first sooner. A rule that is not better by
+more than `_CLEARLY` is not changed to, and a trial counts as much as all before it.
 
 Before the first trial windows that overlap are LAZY: where the load is low EAGER can be a hundred
-times staler, since it leaves out what closes while it waits for the window it has begun. Windows that
-do not overlap are EAGER, which then leaves out nothing.
+times staler, since it leaves out what closes while it waits for the window it has begun. Windows
+that do not overlap are EAGER, which then leaves out nothing.
 """
 
 from __future__ import annotations
@@ -183,7 +182,8 @@ def _area(
     times: Ints,
     row_cost: float,
 ) -> float:
-    """The area under the staleness that a rule leads to, in the second half: at first nothing waits."""
+    """The area under the staleness that a rule leads to, in the second half: at first nothing
+    waits."""
     scale = 1 if row_cost >= 64 else 64
     moments = (arrived - arrived[0]) * scale
     cost = max(1, round(row_cost * scale))

@@ -75,8 +75,8 @@ class WindowKeys:
         self._schedule = schedule
         self._ready: deque[int] = deque()
         self._to_commit: deque[int] = deque()
-        """Keys that reached the head of the line while another window of theirs was committed, which
-        is finished now: they come next."""
+        """Keys that reached the head of the line while another window of theirs was committed,
+        which is finished now: they come next."""
         self.ledger = StalenessLedger()
         self.rates = RateMonitor()
         self.costs = CostMonitor()

@@ -25,8 +25,8 @@ in two at once (waiting with newer rows while its committed window is processed)
     READY --> DONE     the committed window is complete and all its rows are processed
 
 The buffer of a key has two parts: rows of the committed window that are still to be processed, and
-rows of newer windows. With one row a tick EAGER holds at most size + slide - 1 rows of a key, one of
-which the operator is working on; LAZY, which holds a complete window and those that are open, as
+rows of newer windows. With one row a tick EAGER holds at most size + slide - 1 rows of a key, one
+of which the operator is working on; LAZY, which holds a complete window and those that are open, as
 many besides the committed window.
 
 When no page is left for a row, the windows that contain it have lost a row and get no answer; that

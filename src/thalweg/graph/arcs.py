@@ -1,8 +1,9 @@
 """Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them
 from the front.
 
-The graph uses an arc through the four calls of `Arc`, so that other kinds of queue can replace it. A
-batch may be taken in slices: the rest stays at the front, and its progress goes with the last slice.
+The graph uses an arc through the four calls of `Arc`, so that other kinds of queue can replace it.
+A batch may be taken in slices: the rest stays at the front, and its progress goes with the last
+slice.
 """
 
 from __future__ import annotations

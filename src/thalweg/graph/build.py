@@ -1,8 +1,8 @@
 """From a logical plan to a query graph: rewrite the plan, give every node its kernel, join them by
 arcs.
 
-A node that several others read becomes one operator. A query that asks for final answers gets a gate
-at its end, unless its last operators never revise.
+A node that several others read becomes one operator. A query that asks for final answers gets a
+gate at its end, unless its last operators never revise.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _refuse_two_meanings(plan: Node) -> None:
             or other.declared != node.declared
         ):
             raise PlanError(
-                f"the source {node.name!r} is declared in two different ways; declare it once and use that stream twice."
+                f"the source {node.name!r} is declared in two different ways; declare it once and "
+                "use that stream twice."
             )
 
 

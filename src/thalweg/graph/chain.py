@@ -115,7 +115,8 @@ def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str
 
 
 def measured(graph: QueryGraph) -> dict[str, Work]:
-    """Cost and share of bytes kept per row of each operator; an operator without input keeps all."""
+    """Cost and share of bytes kept per row of each operator; an operator without input keeps
+    all."""
     found = {}
     for operator in graph.operators:
         seen = operator.elements_in

@@ -2,9 +2,9 @@
 
 An operator waits when it has taken a row that its own promise has not passed. The operators watched
 are the last one before each output, whose waiting means that the answer is not final, and those
-before it that hold rows. Backwards from a waiting operator, along the arcs of the enhanced graph and
-by what each operator `needs`, lie the sources whose promises are missing. They are asked once the
-clock allows all of them to promise enough. No source is asked for a promise that would release
+before it that hold rows. Backwards from a waiting operator, along the arcs of the enhanced graph
+and by what each operator `needs`, lie the sources whose promises are missing. They are asked once
+the clock allows all of them to promise enough. No source is asked for a promise that would release
 nothing, and none is asked where one of the missing sources cannot be.
 
 The plan for an operator is valid until its promise moves, so that a push costs one comparison for

@@ -1,8 +1,8 @@
 """The enhanced graph: arcs for promises, past the operators that only pass them on.
 
-An arc leads from a source or an operator that can wait to the next operator that can wait (a window,
-a join, a union, a gate, ...). Between them lie operators that answer row by row. They may move a
-promise (`shift`, `extend`, a hopping lifetime), so the arc carries the composition of their
+An arc leads from a source or an operator that can wait to the next operator that can wait (a
+window, a join, a union, a gate, ...). Between them lie operators that answer row by row. They may
+move a promise (`shift`, `extend`, a hopping lifetime), so the arc carries the composition of their
 functions; an operator that remembers promises ends it.
 
     promise at the end of an arc = f_n(... f_1(promise at its beginning))
@@ -54,8 +54,8 @@ class Bypass:
         for operator in self.chain:
             operator.received[0] = operator.received.get(0, NO_PROGRESS).advance(progress)
             progress = operator.kernel.moves(progress)
-            if not operator.kernel.knows_group_boxes:
-                progress = progress.without_group_boxes()
+            if not operator.kernel.knows_group_column_promises:
+                progress = progress.without_group_column_promises()
             operator.passed = operator.passed.advance(progress)
         received = self.target.received.get(self.port, NO_PROGRESS)
         if received.merge(progress) == received:

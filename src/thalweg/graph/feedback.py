@@ -4,9 +4,9 @@ document).
 A merge that has promised t has no use for rows of its inputs that end before t, and neither has a
 reader that skips on purpose. Each operator translates that bound for its own inputs
 (`Operator.unwanted`); an operator without a translation ends the way upstream. Where several read
-one operator, the least bound counts. Operators then skip such rows before they process them and drop
-those that they hold (`Operator.forget`), and sources skip them before admission. Promises are passed
-on as before.
+one operator, the least bound counts. Operators then skip such rows before they process them and
+drop those that they hold (`Operator.forget`), and sources skip them before admission. Promises are
+passed on as before.
 
 Rows that end at t or later are the same with and without feedback, at any moment, and no promise is
 broken. Only inserts are skipped, and only of streams that have no adjusts: a row that was skipped
@@ -26,8 +26,8 @@ __all__ = ["set_unwanted"]
 
 
 def set_unwanted(operators: Sequence[GraphOperator], ends: Mapping[GraphOperator, int]) -> None:
-    """Set on all operators the time before which rows that end are not needed. `operators` come after
-    those they read; `ends` are the operators whose output leaves, each with that time."""
+    """Set on all operators the time before which rows that end are not needed. `operators` come
+    after those they read; `ends` are the operators whose output leaves, each with that time."""
     bounds: dict[GraphOperator, list[int]] = {operator: [] for operator in operators}
     for operator, time in ends.items():
         bounds[operator].append(time)

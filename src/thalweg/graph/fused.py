@@ -84,8 +84,8 @@ class Fused:
         rows = 1
         for at, member in enumerate(members):
             member.note(0, progress, rows)
-            if not self._kernels[at].knows_group_boxes:
-                progress = progress.without_group_boxes()
+            if not self._kernels[at].knows_group_column_promises:
+                progress = progress.without_group_column_promises()
             progress = self._kernels[at].moves(progress)
             if at == passed:
                 rows = 0

@@ -108,8 +108,8 @@ class GraphOperator:
         return f"GraphOperator({self.id})"
 
     def port(self) -> int:
-        """The port to take from next, -1 when there is no input. No operator waits for order, so that
-        any port will do; a kernel may prefer one (`first_port`)."""
+        """The port to take from next, -1 when there is no input. No operator waits for order, so
+        that any port will do; a kernel may prefer one (`first_port`)."""
         first = self.kernel.first_port
         if first and self.inputs[first].size():
             return first
@@ -128,7 +128,7 @@ class GraphOperator:
         batch = inputs[port].take() if most is None else self.take(port, most)
         if self.unwanted is not None:
             batch = self.without_unwanted(port, batch)
-        if batch.progress.group_boxes:
+        if batch.progress.group_column_promises:
             batch = self.without_unknown(batch)
         begin = perf_counter()
         answer = self.kernel.process(port, batch)
@@ -163,9 +163,9 @@ class GraphOperator:
 
     def without_unknown(self, batch: Batch) -> Batch:
         """A batch without promises that the kernel does not understand."""
-        if not batch.progress.group_boxes or self.kernel.knows_group_boxes:
+        if not batch.progress.group_column_promises or self.kernel.knows_group_column_promises:
             return batch
-        return batch.with_progress(batch.progress.without_group_boxes())
+        return batch.with_progress(batch.progress.without_group_column_promises())
 
     def without_unwanted(self, port: int, batch: Batch) -> Batch:
         """A batch without the rows that no reader needs (see `feedback`)."""

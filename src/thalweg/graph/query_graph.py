@@ -41,7 +41,8 @@ class QueryGraph(Strategies):
         """Put a batch in front of a source."""
         if source not in self._inlets:
             raise PlanError(
-                f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: {', '.join(self._inlets)}."
+                f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: "
+                f"{', '.join(self._inlets)}."
             )
         self._inlets[source].put(batch)
 
@@ -152,7 +153,8 @@ class QueryGraph(Strategies):
         ids = {operator.id for operator in self.operators}
         if ids != set(state):
             raise StateError(
-                f"the snapshot is of other operators: it lacks {sorted(ids - set(state))}, and has {sorted(set(state) - ids)}."
+                f"the snapshot is of other operators: it lacks {sorted(ids - set(state))}, and has "
+                f"{sorted(set(state) - ids)}."
             )
         for operator in self.operators:
             operator.kernel.restore(state[operator.id])

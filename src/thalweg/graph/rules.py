@@ -52,8 +52,8 @@ _EXIT: Next = (None, ASK)
 
 
 def _backtrack(row: Row) -> Next:
-    """Ask the predecessor that feeds an empty input; of several, one that has something to do. Where
-    that one would only ask its own predecessor, that is asked at once."""
+    """Ask the predecessor that feeds an empty input; of several, one that has something to do.
+    Where that one would only ask its own predecessor, that is asked at once."""
     pred = row.pred
     while len(pred) == 1:
         row = pred[0]
@@ -136,8 +136,8 @@ def _k_batching_source(row: Row) -> Next:
 
 
 def _after_k(row: Row) -> Next | None:
-    """The rest of k elements, then what they gave, then the next k: a predecessor has nothing to add
-    to elements that gave nothing. None: there is no input left."""
+    """The rest of k elements, then what they gave, then the next k: a predecessor has nothing to
+    add to elements that gave nothing. None: there is no input left."""
     if row.taken < row.k and row.more():
         return row, RUN
     row.taken = 0
@@ -160,8 +160,8 @@ def _sink_exit(row: Row) -> Next:
     return (row, RUN) if row.more() else _EXIT
 
 
-# A fork runs the next consumer, in turn, that has input; where the order of two matters to an operator
-# behind both, the first that has.
+# A fork runs the next consumer, in turn, that has input; where the order of two matters to an
+# operator behind both, the first that has.
 
 
 def _next_consumer(row: Row) -> Row | None:

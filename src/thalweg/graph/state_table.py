@@ -159,7 +159,8 @@ def strategy_of(name: str, k: int | None) -> tuple[Strategy, int]:
     """A strategy by name, checked, with its k (0 for all but k-batching)."""
     if name not in STRATEGIES:
         raise PlanError(
-            f"the strategy must be one of {', '.join(STRATEGIES)} or auto{did_you_mean(name, STRATEGIES)}"
+            f"the strategy must be one of {', '.join(STRATEGIES)} or "
+            f"auto{did_you_mean(name, STRATEGIES)}"
         )
     strategy = next(strategy for strategy in STRATEGIES if strategy == name)
     if strategy != "k-batching":
@@ -189,7 +190,8 @@ class StateTable:
     def __getitem__(self, name: str) -> Row:
         if name not in self._rows:
             raise PlanError(
-                f"the graph has no operator {name!r}{did_you_mean(name, self._rows)} Operators: {', '.join(self._rows)}."
+                f"the graph has no operator {name!r}{did_you_mean(name, self._rows)} Operators: "
+                f"{', '.join(self._rows)}."
             )
         return self._rows[name]
 

@@ -1,9 +1,10 @@
 """Inputs that are stuck: an operator of several inputs keeps the rows of one for as long as another
 makes no progress.
 
-That is how a join works, and harmless while the other source makes progress. A warning is given when
-the operator holds many rows, several times as many as when the promise of the slower input last
-moved. The count is in rows, not in seconds, so that the same input always gives the same warning.
+That is how a join works, and harmless while the other source makes progress. A warning is given
+when the operator holds many rows, several times as many as when the promise of the slower input
+last moved. The count is in rows, not in seconds, so that the same input always gives the same
+warning.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ class StuckInputs:
         waits = waits_of(self._graph, operator.before[port], other)
         names = sorted({wait.source for wait in waits}) or [operator.before[port].id]
         return (
-            f"{operator.id} holds {rows:,} rows and grows: source {' and '.join(names)} is stuck at {shown_time(promise)} while the "
-            f"other input has come to {shown_time(other)}. Rows are kept until it promises more; if it may fall silent, say how long "
-            "to wait: progress=timer(...), or idle={...} on start."
+            f"{operator.id} holds {rows:,} rows and grows: source {' and '.join(names)} is stuck at"
+            f" {shown_time(promise)} while the other input has come to {shown_time(other)}. Rows "
+            "are kept until it promises more; if it may fall silent, say how long to wait: "
+            "progress=timer(...), or idle={...} on start."
         )
 
 

@@ -2,8 +2,8 @@
 
 Of a source whose newest admitted row starts at t, rows that start after t have all come after the
 query, those up to t perhaps before it. An operator above may move times: what it would promise, had
-its source promised t + 1, is the first time of its output of which the same is true. The latest such
-time over all operators is what windows must not begin before.
+its source promised t + 1, is the first time of its output of which the same is true. The latest
+such time over all operators is what windows must not begin before.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Why an answer is not final yet: which operator waits for which promise, since when, and what would
-release it.
+"""Why an answer is not final yet: which operator waits for which promise, since when, and what
+would release it.
 
 Every operator defines which promise it needs on each of its inputs to promise a time itself
 (`Operator.needs`). From the end of the query backwards, an input whose promise is short of that is
@@ -50,7 +50,10 @@ class Step:
         which = (
             "its input"
             if self.ports == 1
-            else f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} input"
+            else (
+                f"its {'left' if self.port == 0 else 'right' if self.ports == 2 else self.port} "
+                "input"
+            )
         )
         if self.needs < FIRST_PROMISE:
             return f"{self.operator} needs a promise of {which}; there is none"
@@ -217,7 +220,10 @@ def _notes(graph: QueryGraph) -> Iterator[str]:
         for case in kernel.cases:
             since = "" if case.since is None else f" since {shown_clock(case.since)}"
             rows = f"{case.rows} rows, the last at {case.claims}"
-            yield f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; {rows}"
+            yield (
+                f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; "
+                f"{rows}"
+            )
         yield from kernel.warnings.values()
     for operator in graph.operators:
         yield from (f"{operator.id}: {text}" for text in operator.kernel.lacks())

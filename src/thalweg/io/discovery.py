@@ -88,8 +88,8 @@ def _first_typed(text: str, place: FilePlace, whole: Sequence[Found], form: File
             return found
     if not any(len(piece) for found in whole for piece in read_file(place, found.name, form)):
         raise InputError(
-            f"{text}: {place.shown(whole[0].name)} has a line of names and no rows, which does not say what "
-            "types its columns have. Give columns= to start without rows."
+            f"{text}: {place.shown(whole[0].name)} has a line of names and no rows, which does not "
+            "say what types its columns have. Give columns= to start without rows."
         )
     return whole[0]
 
@@ -102,7 +102,8 @@ def _format(text: str, place: FilePlace, listed: list[Found]) -> str:
         found = format_of_bytes(stream.read(64))
     if found is None:
         raise InputError(
-            f"{text}: neither the name nor the first bytes of {place.shown(listed[0].name)} tell its format; say format=."
+            f"{text}: neither the name nor the first bytes of {place.shown(listed[0].name)} tell "
+            "its format; say format=."
         )
     return found
 
@@ -119,7 +120,10 @@ def _nothing(
         kinds = Counter(suffix_format(found.name) or "unknown" for found in listed)
         there = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         return f"{text}: there is no {format_} file; what is there: {there}."
-    return f"{text}: there are no files (names that begin with _ or . and temporary ones do not count)."
+    return (
+        f"{text}: there are no files (names that begin with _ or . and temporary ones do not "
+        "count)."
+    )
 
 
 def _is_whole(place: FilePlace, found: Found, format_: str) -> bool:
@@ -160,8 +164,8 @@ def _require_commas(
     for separator in ";\t|":
         if separator in schema.names[0]:
             raise InputError(
-                f"the file {shown} separates its columns with {separator!r}; CSV is read with commas. Write it with "
-                "commas, or read it yourself and give the frame."
+                f"the file {shown} separates its columns with {separator!r}; CSV is read with "
+                "commas. Write it with commas, or read it yourself and give the frame."
             )
 
 
@@ -206,7 +210,8 @@ def require_time(schema: pa.Schema, name: str | None, what: str) -> None:
     )
     if not any(test(kind) for test in tests):
         raise TypeMismatchError(
-            f"{what}: the column {name!r} is {kind}, which is no time; a time is a timestamp, a date, ISO 8601 text or whole ticks."
+            f"{what}: the column {name!r} is {kind}, which is no time; a time is a timestamp, a "
+            "date, ISO 8601 text or whole ticks."
         )
 
 

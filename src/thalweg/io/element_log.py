@@ -121,8 +121,8 @@ def form_of_log(folder: Path) -> LogForm:
     """The columns and the clock of a log, from its first batch."""
     if not _path(folder, 0).exists():
         raise StateError(
-            f"{folder}: there is no batch 0 of a log of elements yet, so its columns are not known. "
-            "Give them (columns=), or start what writes the log first."
+            f"{folder}: there is no batch 0 of a log of elements yet, so its columns are not known."
+            " Give them (columns=), or start what writes the log first."
         )
     table, metadata = _open(folder, 0, None)
     zone = metadata.get("clock")

@@ -1,8 +1,8 @@
 """What an engine takes in: batches, frames, or elements; each becomes batches.
 
 A frame (see `frames`) has the time column that its source named, or `_start` and, if its rows last,
-`_end`; or the control columns of the exchange form. `events` makes a table of events, in ticks, from
-one with ordinary time columns.
+`_end`; or the control columns of the exchange form. `events` makes a table of events, in ticks,
+from one with ordinary time columns.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _from_frame(frame: Frame, schema: pa.Schema, times: TimeColumns | None, wher
     elif "_start" not in names:
         time_column = "_start (and _end)" if times is None else repr(times.start)
         raise SchemaChangeError(
-            f"{where}: a frame needs the time column {time_column} (see thalweg.events, or name it: "
-            f"source(..., time=...)); it has {list_names(names)}."
+            f"{where}: a frame needs the time column {time_column} (see thalweg.events, or name it:"
+            f" source(..., time=...)); it has {list_names(names)}."
         )
     payload = conform(
         table.select([name for name in names if name not in ("_start", "_end")]), schema, where

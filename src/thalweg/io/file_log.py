@@ -1,17 +1,17 @@
 """The log of the files of a source: which were found, in which order, each as large as it was then.
 
-Files are numbered in the order in which they are found (oldest first, then by name). The log lies in
-the checkpoint, so that a restart reads the same bytes again. It grows by a line for each look that
-found something; a line carries a digest of all lines before it, and now and then the lines are
+Files are numbered in the order in which they are found (oldest first, then by name). The log lies
+in the checkpoint, so that a restart reads the same bytes again. It grows by a line for each look
+that found something; a line carries a digest of all lines before it, and now and then the lines are
 put together into one. A last line that was cut off by a crash does not count: what it names was not
 handed out.
 
 A file is read when it is whole. Parquet and Arrow files have a mark at their end. Text has none: it
 is whole when it has not changed for a while (`settle`). What is not whole yet, and what is no input
-(a link, another format), is kept in `passed` with the reason; so is a file that changed after it was
-read. A Parquet or Arrow file that was damaged and repaired is read as it is when its turn comes; whoever
-reads it leaves a note of what it read (`note_repair`), so that it is not taken for one that was
-replaced later.
+(a link, another format), is kept in `passed` with the reason; so is a file that changed after it
+was read. A Parquet or Arrow file that was damaged and repaired is read as it is when its turn
+comes; whoever reads it leaves a note of what it read (`note_repair`), so that it is not taken for
+one that was replaced later.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FileLog:
         self._read_log()
         self._numbers = {found.name: number for number, found in enumerate(self.files)}
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # looking
 
     def look(self, limit: int | None = None, *, since: int = 0) -> int:
@@ -125,8 +125,8 @@ class FileLog:
             del self._seen[name]
 
     def _number(self, listing: Listing) -> _Numbered:
-        """A listing with the number of each file in the log. Those that stood in the last one, which
-        are nearly all, are not looked up again."""
+        """A listing with the number of each file in the log. Those that stood in the last one,
+        which are nearly all, are not looked up again."""
         last = self._listed
         number = np.full(len(listing), _UNKNOWN)
         size, changed = listing.size.copy(), listing.changed_ns.copy()
@@ -153,8 +153,8 @@ class FileLog:
             self._changed.append((number, found))
         elif logged.size != found.size:
             self.passed[found.name] = (
-                f"it was {logged.size:,} bytes when it was read and is {found.size:,} now; what was "
-                "added is not read. Write under another name and rename"
+                f"it was {logged.size:,} bytes when it was read and is {found.size:,} now; what was"
+                " added is not read. Write under another name and rename"
             )
 
     def _is_replaced(self, number: int, found: Found) -> bool:
@@ -206,13 +206,14 @@ class FileLog:
         except OSError:
             return False
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # the log
 
     def _note(self, found: list[Found]) -> None:
         if not lock_file(self.log.with_suffix(".lock"), patience_s=self.patience_s):
             raise StateError(
-                f"{self.log.name}: another query is running with this checkpoint. Stop it, or give this one a checkpoint of its own."
+                f"{self.log.name}: another query is running with this checkpoint. Stop it, or give "
+                "this one a checkpoint of its own."
             )
         self.log.parent.mkdir(parents=True, exist_ok=True)
         line, self._digest = _line(found, self._digest)
@@ -248,7 +249,8 @@ class FileLog:
             entries = _entries(line, self._digest)
             if entries is None:
                 raise StateError(
-                    f"{self.log.name}, line {number}: the log of files was changed or is damaged; restore the checkpoint."
+                    f"{self.log.name}, line {number}: the log of files was changed or is damaged; "
+                    "restore the checkpoint."
                 )
             found, self._digest = entries
             self.files += found

@@ -1,4 +1,5 @@
-"""Formats of files: which there are, what suffix tells which, and how a file shows that it is whole."""
+"""Formats of files: which there are, what suffix tells which, and how a file shows that it is
+whole."""
 
 from __future__ import annotations
 
@@ -73,5 +74,6 @@ def format_of_bytes(head: bytes) -> str | None:
 def require_format(format_: str, what: str) -> None:
     if format_ not in FORMATS:
         raise PlanError(
-            f"{what}: the format must be one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)} Got {format_!r}."
+            f"{what}: the format must be one of "
+            f"{', '.join(FORMATS)}{did_you_mean(format_, FORMATS)} Got {format_!r}."
         )

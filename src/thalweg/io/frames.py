@@ -4,8 +4,8 @@ declared.
 A frame is an Arrow table, batch or reader, anything with `__arrow_c_stream__` (pandas, Polars,
 DuckDB), a list of dictionaries or a dictionary of columns. Columns are matched by name. Differences
 that lose nothing are cast: the width of numbers (if the values fit), encodings of text,
-dictionaries, units and zones of timestamps, columns of nothing but null. Anything else is refused by
-the name of the column.
+dictionaries, units and zones of timestamps, columns of nothing but null. Anything else is refused
+by the name of the column.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def table_of(frame: object, schema: pa.Schema | None = None, where: str = "a fra
             f"{where}: {type(frame).__name__} is lazy; give frame.collect()."
         )
     raise MalformedElementError(
-        f"{where}: expected a frame (Arrow, pandas, Polars, DuckDB) or a list of dictionaries; got {frame!r}."
+        f"{where}: expected a frame (Arrow, pandas, Polars, DuckDB) or a list of dictionaries; got "
+        f"{frame!r}."
     )
 
 
@@ -140,12 +141,13 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     if missing:
         hint = did_you_mean(missing[0], extra)
         raise SchemaChangeError(
-            f"{where}: the column {missing[0]!r} is missing{hint} It has {list_names(table.schema.names)}; "
-            f"the source declared {', '.join(schema.names)}."
+            f"{where}: the column {missing[0]!r} is missing{hint} It has "
+            f"{list_names(table.schema.names)}; the source declared {', '.join(schema.names)}."
         )
     if extra:
         raise SchemaChangeError(
-            f"{where}: the column {extra[0]!r} is not one of the source, which declared {', '.join(schema.names)}."
+            f"{where}: the column {extra[0]!r} is not one of the source, which declared "
+            f"{', '.join(schema.names)}."
         )
     columns = [_cast(table.column(field.name), field, where) for field in schema]
     return pa.Table.from_arrays(columns, schema=pa.schema([(f.name, f.type) for f in schema]))
@@ -165,13 +167,15 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
         actual = actual.value_type
     if not _harmless(actual, declared):
         raise SchemaChangeError(
-            f"{where}: the column {field.name!r} is {actual}; the source declared {declared}. Cast it first."
+            f"{where}: the column {field.name!r} is {actual}; the source declared {declared}. Cast "
+            "it first."
         )
     try:
         return column.cast(declared)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
         raise SchemaChangeError(
-            f"{where}: the column {field.name!r} is {actual} and does not fit {declared}: {str(reason).splitlines()[0]}."
+            f"{where}: the column {field.name!r} is {actual} and does not fit {declared}: "
+            f"{str(reason).splitlines()[0]}."
         ) from reason
 
 

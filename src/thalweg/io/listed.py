@@ -1,8 +1,8 @@
 """A listing of files as columns, and how it compares with the one before.
 
 Two listings of one folder are nearly the same list: a file came here, another went there. They are
-compared in runs, so that a million names that stayed cost a few milliseconds, and Python looks only at
-those that did not.
+compared in runs, so that a million names that stayed cost a few milliseconds, and Python looks only
+at those that did not.
 """
 
 from __future__ import annotations

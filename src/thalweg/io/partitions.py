@@ -40,7 +40,8 @@ class Partitions:
                 continue
             if entry.name in table.schema.names:
                 raise InputError(
-                    f"the file {name} has the column {entry.name!r}, which its folder names too; rename one."
+                    f"the file {name} has the column {entry.name!r}, which its folder names too; "
+                    "rename one."
                 )
             column = pa.repeat(pa.scalar(values.get(entry.name), entry.type), len(table))
             table = table.append_column(entry, column)

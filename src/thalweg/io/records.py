@@ -88,7 +88,8 @@ class _Form:
         except pa.ArrowException as reason:
             if self.bad == "fail":
                 raise InputError(
-                    f"{where} cannot be read as {self.format}: {reason}. bad='skip' passes over such records."
+                    f"{where} cannot be read as {self.format}: {reason}. bad='skip' passes over "
+                    "such records."
                 ) from reason
             table = readable_records(
                 data, self.format, self.columns, dead_letters, where, self.nulls
@@ -131,7 +132,8 @@ def records(
     """
     if format not in ("csv", "json"):
         raise PlanError(
-            f"records: the format must be csv or json{did_you_mean(format, ('csv', 'json'))} Got {format!r}."
+            f"records: the format must be csv or json{did_you_mean(format, ('csv', 'json'))} Got "
+            f"{format!r}."
         )
     require_bad(bad, "records")
     for name in (time, end):

@@ -1,8 +1,8 @@
 """A sieve for records: those that can be read become rows, in order; the others dead letters.
 
-Records that are certainly wrong (no JSON, a text where a number belongs, a value too many) are found
-first, in one pass. The others are parsed all at once; only where that fails, halves are tried, and
-their halves, until the records that are to blame are found.
+Records that are certainly wrong (no JSON, a text where a number belongs, a value too many) are
+found first, in one pass. The others are parsed all at once; only where that fails, halves are
+tried, and their halves, until the records that are to blame are found.
 """
 
 from __future__ import annotations

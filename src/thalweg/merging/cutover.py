@@ -1,9 +1,9 @@
 """Cutting over from one query to another while both run.
 
-Two cases that are never mixed up. *Equivalent* queries (another plan, another machine) mean the same
-table: attach the new one to a `Merger`, wait until it has joined, detach the old one. *Different*
-answers (a fixed bug, other parameters) are not mutually consistent, and LMerge would raise alarms.
-For them there is `Cutover`: with t a CTI of the output,
+Two cases that are never mixed up. *Equivalent* queries (another plan, another machine) mean the
+same table: attach the new one to a `Merger`, wait until it has joined, detach the old one.
+*Different* answers (a fixed bug, other parameters) are not mutually consistent, and LMerge would
+raise alarms. For them there is `Cutover`: with t a CTI of the output,
 
     R' = the rows of OLD that start before t, and the rows of NEW that start at t or later
 

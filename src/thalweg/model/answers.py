@@ -1,8 +1,8 @@
 """Answers as their reader wants them: Python rows, Arrow, pandas, Polars, or batches.
 
 `Answers` is the final table, `Changelog` every element that led to it. Both are sequences, so that
-they compare with lists and are looped over; the rows are made when somebody asks for them. Times are
-those of the query's clock: timestamps, or whole ticks.
+they compare with lists and are looped over; the rows are made when somebody asks for them. Times
+are those of the query's clock: timestamps, or whole ticks.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Answers(_Answers[AnswerRow]):
 
 
 class Changelog(_Answers[Element]):
-    """Every change of a query's answers: `_kind` (0 insert, 1 adjust), `_start`, `_end`, `_new_end`,
-    then the columns. Promises are among the elements; a table has none."""
+    """Every change of a query's answers: `_kind` (0 insert, 1 adjust), `_start`, `_end`,
+    `_new_end`, then the columns. Promises are among the elements; a table has none."""
 
     def __init__(self, batches: Sequence[Batch], schema: pa.Schema, clock: Clock = None) -> None:
         super().__init__()

@@ -1,16 +1,17 @@
-"""Area promises: for groups that are described and not listed, the time up to which they are complete.
+"""Area promises: for groups that are described and not listed, the time up to which they are
+complete.
 
 An area has for each of the columns that name groups a value, a range or anything:
 
     src = 'a'   0 <= port < 1024   any host:      100
 
-promises 100 to every group in it, seen or not. Areas that give values of the same columns, and ranges
-of the same, stand together: for each tuple of values one promise over the ranges (see
+promises 100 to every group in it, seen or not. Areas that give values of the same columns, and
+ranges of the same, stand together: for each tuple of values one promise over the ranges (see
 `range_promises`), or one time where there are no ranges. A group has the latest promise of all the
 areas that it lies in.
 
-Dropped are areas that the common promise has passed, and those that a wider one covers: what is kept
-follows the areas that are ahead. Null and NaN lie in no range, but are values like others.
+Dropped are areas that the common promise has passed, and those that a wider one covers: what is
+kept follows the areas that are ahead. Null and NaN lie in no range, but are values like others.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class AreaPromises:
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # what is promised
 
     def of(self, group: Mapping[str, Any]) -> int:
@@ -111,7 +112,7 @@ class AreaPromises:
             (each if isinstance(each, int) else each.most for each in every), default=MIN_TIME
         )
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # two promises
 
     def merge(self, other: AreaPromises, cti: int) -> AreaPromises:
@@ -150,7 +151,7 @@ class AreaPromises:
     def _at_most(self, cti: int) -> AreaPromises:
         return self.map(lambda time: min(time, cti))
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # other times, other names
 
     def map(self, move: Callable[[int], int]) -> AreaPromises:

@@ -119,7 +119,8 @@ class Batch:
         rows = one_batch(table, where)
         if tuple(rows.schema.names[:4]) != CONTROL_COLUMNS:
             raise SchemaChangeError(
-                f"{where}: it must begin with the columns {', '.join(CONTROL_COLUMNS)}; it has {rows.schema.names}."
+                f"{where}: it must begin with the columns {', '.join(CONTROL_COLUMNS)}; it has "
+                f"{rows.schema.names}."
             )
         adjusts = _adjusts_of(rows.column(0), where)
         start, end, new_end = (
@@ -162,7 +163,8 @@ def one_batch(table: pa.Table | Rows, where: str) -> Rows:
     combined = table.combine_chunks().to_batches()
     if len(combined) > 1:
         raise MalformedElementError(
-            f"{where}: it has more text in one column than Arrow holds in one piece; give it in parts."
+            f"{where}: it has more text in one column than Arrow holds in one piece; give it in "
+            "parts."
         )
     return combined[0] if combined else empty_rows(table.schema)
 
@@ -200,7 +202,8 @@ def _adjusts_of(column: pa.Array, where: str) -> Bools:
     """Which rows are adjusts: `_kind` is 0 for an insert and 1 for an adjust, and nothing else."""
     if not pa.types.is_integer(column.type):
         raise MalformedElementError(
-            f"{where}: the column _kind must be whole numbers (0 insert, 1 adjust); it is {column.type}."
+            f"{where}: the column _kind must be whole numbers (0 insert, 1 adjust); it is "
+            f"{column.type}."
         )
     kind = column.fill_null(2).to_numpy(zero_copy_only=False)
     adjusts: Bools = kind == 1
@@ -213,7 +216,7 @@ def _adjusts_of(column: pa.Array, where: str) -> Bools:
     return adjusts
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # elements
 
 Place = Callable[[int], str]
@@ -268,12 +271,14 @@ def batch_of(
         if not element.payload.keys() <= names:
             unknown = sorted(map(str, element.payload.keys() - names))
             raise SchemaChangeError(
-                f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: {schema.names}."
+                f"{place(first + at)}: {element!r} has columns {unknown} that the stream does not: "
+                f"{schema.names}."
             )
         if len(element.payload) < len(names):
             lacking = sorted(names - element.payload.keys())
             raise SchemaChangeError(
-                f"{place(first + at)}: {element!r} lacks the columns {lacking} of the stream: {schema.names}; a null is None."
+                f"{place(first + at)}: {element!r} lacks the columns {lacking} of the stream: "
+                f"{schema.names}; a null is None."
             )
     columns = [
         _column([e.payload.get(field.name) for e in elements], field, first, place)
@@ -297,7 +302,8 @@ def _progress_of(element: Cti, where: str) -> Progress:
         return Progress(time)
     if not element.scope or not hasattr(element.scope, "keys"):
         raise MalformedElementError(
-            f"{where}: the scope of a CTI maps columns to values; got {element.scope!r}. Without a scope the CTI holds for all rows."
+            f"{where}: the scope of a CTI maps columns to values; got {element.scope!r}. Without a "
+            "scope the CTI holds for all rows."
         )
     try:
         columns = tuple(sorted(element.scope))
@@ -335,7 +341,8 @@ def _whole(value: Any, what: str, where: str) -> int:
         shown = "null" if value is None else value
         raise TimeRangeError(f"{where}: the {what} is {shown}; a time is a whole number of ticks.")
     raise MalformedElementError(
-        f"{where}: the {what} is {value!r}; a time is a whole number of ticks (time_us makes one of a datetime)."
+        f"{where}: the {what} is {value!r}; a time is a whole number of ticks (time_us makes one of"
+        " a datetime)."
     )
 
 
@@ -361,10 +368,12 @@ def _column(values: list[Any], field: pa.Field, first: int, place: Place) -> pa.
                 column_of([value], field.type)
             except _MISFIT as reason:
                 raise SchemaChangeError(
-                    f"{place(first + at)}: the value {value!r} does not fit the column {field.name!r} of type {field.type}: {reason}."
+                    f"{place(first + at)}: the value {value!r} does not fit the column "
+                    f"{field.name!r} of type {field.type}: {reason}."
                 ) from reason
         raise SchemaChangeError(
-            f"{place(first)}: the column {field.name!r} of type {field.type} does not take its values: {whole}."
+            f"{place(first)}: the column {field.name!r} of type {field.type} does not take its "
+            f"values: {whole}."
         ) from whole
 
 

@@ -80,8 +80,8 @@ def _check_order(batch: Batch) -> None:
         row = python_rows(batch.payload.slice(place, 1))[0]
         until = "infinity" if batch.end[place] == INFINITY else str(batch.end[place])
         raise UnknownRowError(
-            f"element {place}: adjust of a row that is not in the table: {row} over [{batch.start[place]}, {until}). "
-            "Insert the row first, and give the end it has now."
+            f"element {place}: adjust of a row that is not in the table: {row} over "
+            f"[{batch.start[place]}, {until}). Insert the row first, and give the end it has now."
         )
 
 

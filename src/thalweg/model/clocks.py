@@ -1,8 +1,8 @@
 """What the times of a stream are to its reader: whole ticks, or timestamps of a zone.
 
-Inside, a time is always an int64 of microseconds. A stream whose source was read from timestamps has
-that type as its clock, and everything that leaves the system shows its times in it; infinity is null
-there. Without a clock, times are the whole numbers that they were given as.
+Inside, a time is always an int64 of microseconds. A stream whose source was read from timestamps
+has that type as its clock, and everything that leaves the system shows its times in it; infinity is
+null there. Without a clock, times are the whole numbers that they were given as.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ alive at once would mistake two of them with a chance of one in 2**49, so nobody
 themselves. Digests are the same in every process and run.
 
 Texts are read eight bytes at a time, all values of a column at once, in blocks that stay in the
-cache. Every word is mixed before it is weighted by its place: without that, two words that differ in
-their highest bit alone would cancel out.
+cache. Every word is mixed before it is weighted by its place: without that, two words that differ
+in their highest bit alone would cancel out.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def _start(time: TimeLike) -> int:
 
 
 def _tick_after(start: Any) -> Any:
-    """The end of a point; that of what is no time is left to the ingress, which refuses the start."""
+    """The end of a point; that of what is no time is left to the ingress, which refuses the
+    start."""
     return start + 1 if isinstance(start, (int, float, np.number)) else start
 
 

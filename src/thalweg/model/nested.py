@@ -1,8 +1,8 @@
 """Lists, structs and maps as texts, by which they are compared and put in order.
 
 Arrow neither hashes nor orders nested values; their text is as good an identity, and the same in
-every process. Equal values have equal texts: NaN is one value, and 0.0 equals -0.0. Times inside are
-written as NumPy writes them where Python has no value for them, so that none is cut short.
+every process. Equal values have equal texts: NaN is one value, and 0.0 equals -0.0. Times inside
+are written as NumPy writes them where Python has no value for them, so that none is cut short.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 `cti` holds for the whole stream. `scoped` maps a group (a tuple of values of `scope_columns`) to a
 later promise that holds for that group alone; a group without an entry has only the common one. A
 group that has ended (promised for ever) is passed on once: `advance` drops it with the next change,
-so that what is kept follows the groups that are open.
-`boxes` are promises over columns (see `boxes`), `group_boxes` those that hold for one group alone. Who
-does not know of the latter drops them. `areas` are promises for all groups that lie in
-ranges of the `scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never goes back.
+so that what is kept follows the groups that are open. `column_promises` are promises over columns
+(see `column_promises`), `group_column_promises` those that hold for one group alone. Who does not
+know of the latter drops them. `areas` are promises for all groups that lie in ranges of the
+`scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never
+goes back.
 
 `progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
 bytes, decimals) are written as an Arrow column inside the text.
@@ -24,7 +25,11 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
-from thalweg.model.boxes import Boxes, meet_boxes, merge_boxes
+from thalweg.model.column_promises import (
+    ColumnPromises,
+    meet_column_promises,
+    merge_column_promises,
+)
 from thalweg.model.python_rows import python_values
 from thalweg.model.range_promises import Promised, RangePromises
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -57,8 +62,8 @@ class Progress:
     cti: int = MIN_TIME
     scope_columns: tuple[str, ...] = ()
     scoped: Mapping[Scope, int] = field(default_factory=dict)
-    boxes: Boxes = field(default_factory=dict)
-    group_boxes: Mapping[Scope, Boxes] = field(default_factory=dict)
+    column_promises: ColumnPromises = field(default_factory=dict)
+    group_column_promises: Mapping[Scope, ColumnPromises] = field(default_factory=dict)
     areas: AreaPromises = NO_AREAS
 
     @property
@@ -85,8 +90,8 @@ class Progress:
         return not (
             self.scope_columns
             or self.scoped
-            or self.boxes
-            or self.group_boxes
+            or self.column_promises
+            or self.group_column_promises
             or self.areas.entries
         )
 
@@ -97,16 +102,16 @@ class Progress:
         merged = self._merged(later)
         if self.areas.entries or later.areas.entries:
             merged = self._with_areas(merged, later)
-        if not self.group_boxes and not later.group_boxes:
+        if not self.group_column_promises and not later.group_column_promises:
             return merged
         columns = later.scope_columns or self.scope_columns
-        own_boxes = self.group_boxes if columns == self.scope_columns else {}
-        both = dict(own_boxes)
-        for scope, boxes in later.group_boxes.items():
-            both[scope] = merge_boxes(own_boxes.get(scope, {}), boxes)
-        if merged is self and both == self.group_boxes:
+        own_column_promises = self.group_column_promises if columns == self.scope_columns else {}
+        both = dict(own_column_promises)
+        for scope, column_promises in later.group_column_promises.items():
+            both[scope] = merge_column_promises(own_column_promises.get(scope, {}), column_promises)
+        if merged is self and both == self.group_column_promises:
             return self
-        return replace(merged, scope_columns=columns, group_boxes=both)
+        return replace(merged, scope_columns=columns, group_column_promises=both)
 
     def _with_areas(self, merged: Progress, later: Progress) -> Progress:
         columns = later.scope_columns or self.scope_columns
@@ -118,26 +123,30 @@ class Progress:
         return replace(merged, scope_columns=columns, areas=both)
 
     def _merged(self, later: Progress) -> Progress:
-        """`merge` without the boxes of single groups and without areas of groups."""
-        if not (self.scoped or later.scoped or self.boxes or later.boxes):
+        """`merge` without the column promises of single groups and without areas of groups."""
+        if not (self.scoped or later.scoped or self.column_promises or later.column_promises):
             return self if self.cti >= later.cti else later
         cti = max(self.cti, later.cti)
-        boxes = merge_boxes(self.boxes, later.boxes)
+        column_promises = merge_column_promises(self.column_promises, later.column_promises)
         if not self.scoped and not later.scoped:
-            if cti == self.cti and boxes is self.boxes:
+            if cti == self.cti and column_promises is self.column_promises:
                 return self
-            if cti == later.cti and boxes is later.boxes:
+            if cti == later.cti and column_promises is later.column_promises:
                 return later
-            return Progress(cti, boxes=boxes)
+            return Progress(cti, column_promises=column_promises)
         columns = later.scope_columns or self.scope_columns
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
-            return Progress(cti, later.scope_columns, _above(later.scoped, cti), boxes)
+            return Progress(cti, later.scope_columns, _above(later.scoped, cti), column_promises)
         own_times = self.scoped
         news = {s: t for s, t in later.scoped.items() if t > own_times.get(s, MIN_TIME)}
-        if cti == self.cti and boxes is self.boxes and not any(t > cti for t in news.values()):
+        if (
+            cti == self.cti
+            and column_promises is self.column_promises
+            and not any(t > cti for t in news.values())
+        ):
             return self  # nothing is new, as after most batches
         both = {**own_times, **news}
-        return Progress(cti, columns, _above(both, cti), boxes)
+        return Progress(cti, columns, _above(both, cti), column_promises)
 
     def advance(self, later: Progress) -> Progress:
         """`merge` for a reader that has used the earlier progress: where something is new, groups
@@ -156,34 +165,37 @@ class Progress:
         kept = {scope: time for scope, time in self.scoped.items() if time != INFINITY}
         if len(kept) == len(self.scoped):
             return self
-        open_ = {s: b for s, b in self.group_boxes.items() if self.of(s) != INFINITY}
+        open_ = {s: b for s, b in self.group_column_promises.items() if self.of(s) != INFINITY}
         columns = self.scope_columns if kept or open_ or self.areas else ()
-        return Progress(self.cti, columns, kept, self.boxes, open_, self.areas)
+        return Progress(self.cti, columns, kept, self.column_promises, open_, self.areas)
 
     def meet(self, other: Progress) -> Progress:
         """What both promise: the earlier of the two, group by group."""
         if self.areas.entries or other.areas.entries:
             return self._meet_areas(other)
-        if not (self.scoped or other.scoped or self.boxes or other.boxes):
+        if not (self.scoped or other.scoped or self.column_promises or other.column_promises):
             earlier = self if self.cti <= other.cti else other
-            plain = not (earlier.scope_columns or earlier.group_boxes)
+            plain = not (earlier.scope_columns or earlier.group_column_promises)
             return earlier if plain else Progress(earlier.cti)
         cti = min(self.cti, other.cti)
-        boxes = (
-            self.boxes
+        column_promises = (
+            self.column_promises
             if other.ended
-            else other.boxes
+            else other.column_promises
             if self.ended
-            else meet_boxes(self.boxes, other.boxes)
+            else meet_column_promises(self.column_promises, other.column_promises)
         )
         if not self.scoped and not other.scoped:
-            return Progress(cti, boxes=boxes)
+            return Progress(cti, column_promises=column_promises)
         if self.scoped and other.scoped and self.scope_columns != other.scope_columns:
-            return Progress(cti, boxes=boxes)
+            return Progress(cti, column_promises=column_promises)
         columns = self.scope_columns or other.scope_columns
         scopes = set(self.scoped) | set(other.scoped)
         return Progress(
-            cti, columns, _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti), boxes
+            cti,
+            columns,
+            _above({s: min(self.of(s), other.of(s)) for s in scopes}, cti),
+            column_promises,
         )
 
     def _meet_areas(self, other: Progress) -> Progress:
@@ -194,35 +206,42 @@ class Progress:
         # What one side says of an area, the other may say of one group of it.
         scopes = set(self.scoped) | set(other.scoped)
         scoped = {scope: min(self.of(scope), other.of(scope)) for scope in scopes}
-        boxes = replace(self, areas=NO_AREAS).meet(replace(other, areas=NO_AREAS)).boxes
+        column_promises = (
+            replace(self, areas=NO_AREAS).meet(replace(other, areas=NO_AREAS)).column_promises
+        )
         cti = min(self.cti, other.cti)
-        return Progress(cti, columns, _above(scoped, cti), boxes, areas=areas)
+        return Progress(cti, columns, _above(scoped, cti), column_promises, areas=areas)
 
     def without_groups(self) -> Progress:
         """The promises that hold for all groups."""
-        if self.scoped or self.group_boxes or self.areas.entries:
-            return Progress(self.cti, boxes=self.boxes)
+        if self.scoped or self.group_column_promises or self.areas.entries:
+            return Progress(self.cti, column_promises=self.column_promises)
         return self
 
     def without_scopes(self) -> Progress:
         """The common promise alone."""
-        if self.scoped or self.boxes or self.group_boxes or self.areas.entries:
+        if self.scoped or self.column_promises or self.group_column_promises or self.areas.entries:
             return Progress(self.cti)
         return self
 
-    def with_boxes(self, boxes: Boxes) -> Progress:
+    def with_column_promises(self, column_promises: ColumnPromises) -> Progress:
         """The same with other promises over columns."""
         return Progress(
-            self.cti, self.scope_columns, self.scoped, boxes, self.group_boxes, self.areas
+            self.cti,
+            self.scope_columns,
+            self.scoped,
+            column_promises,
+            self.group_column_promises,
+            self.areas,
         )
 
-    def without_boxes(self) -> Progress:
+    def without_column_promises(self) -> Progress:
         """Without promises over columns."""
-        return self.with_boxes({}) if self.boxes else self
+        return self.with_column_promises({}) if self.column_promises else self
 
-    def without_group_boxes(self) -> Progress:
+    def without_group_column_promises(self) -> Progress:
         """Without promises over columns that hold for one group alone."""
-        return replace(self, group_boxes={}) if self.group_boxes else self
+        return replace(self, group_column_promises={}) if self.group_column_promises else self
 
 
 def _above(scoped: Mapping[Scope, int], cti: int) -> dict[Scope, int]:
@@ -239,34 +258,44 @@ def progress_text(progress: Progress) -> str:
     '[5, ["k"], [[["a"], 9]]]'
     """
     columns, scoped = list(progress.scope_columns), progress.scoped
-    boxes: list[Any] = []
-    if progress.boxes or progress.group_boxes or progress.areas:
-        boxes = [_listed(progress.boxes)]
-    if progress.group_boxes or progress.areas:
-        boxes.append(
+    column_promises: list[Any] = []
+    if progress.column_promises or progress.group_column_promises or progress.areas:
+        column_promises = [_listed(progress.column_promises)]
+    if progress.group_column_promises or progress.areas:
+        column_promises.append(
             [
-                [[pack_values([value]) for value in scope], _listed(group_boxes)]
-                for scope, group_boxes in progress.group_boxes.items()
+                [[pack_values([value]) for value in scope], _listed(group_column_promises)]
+                for scope, group_column_promises in progress.group_column_promises.items()
             ]
         )
     if progress.areas:
-        boxes.append(pack_areas(progress.areas))
+        column_promises.append(pack_areas(progress.areas))
     try:
         return json.dumps(
-            [progress.cti, columns, [[list(scope), time] for scope, time in scoped.items()], *boxes]
+            [
+                progress.cti,
+                columns,
+                [[list(scope), time] for scope, time in scoped.items()],
+                *column_promises,
+            ]
         )
     except TypeError:
         values = [pack_values(column) for column in zip(*scoped, strict=True)]
         return json.dumps(
-            [progress.cti, columns, {"values": values, "times": list(scoped.values())}, *boxes]
+            [
+                progress.cti,
+                columns,
+                {"values": values, "times": list(scoped.values())},
+                *column_promises,
+            ]
         )
 
 
-def _listed(boxes: Boxes) -> list[Any]:
-    return [[list(names), list(bounds)] for names, bounds in boxes.items()]
+def _listed(column_promises: ColumnPromises) -> list[Any]:
+    return [[list(names), list(bounds)] for names, bounds in column_promises.items()]
 
 
-def _unlisted(listed: list[Any]) -> Boxes:
+def _unlisted(listed: list[Any]) -> ColumnPromises:
     return {tuple(names): tuple(bounds) for names, bounds in listed}
 
 
@@ -278,7 +307,7 @@ def progress_of_text(text: str) -> Progress:
     {(datetime.date(2020, 2, 1),): 9}
     """
     cti, columns, scoped, *more = json.loads(text)
-    boxes = _unlisted(more[0]) if more else {}
+    column_promises = _unlisted(more[0]) if more else {}
     of_groups = {
         tuple(unpack_values(value)[0] for value in scope): _unlisted(listed)
         for scope, listed in (more[1] if len(more) > 1 else [])
@@ -286,13 +315,13 @@ def progress_of_text(text: str) -> Progress:
     areas = unpack_areas(more[2]) if len(more) > 2 else NO_AREAS
     if not scoped:
         scope_columns = tuple(columns) if of_groups or areas else ()
-        return Progress(cti, scope_columns, {}, boxes, of_groups, areas)
+        return Progress(cti, scope_columns, {}, column_promises, of_groups, areas)
     if isinstance(scoped, dict):
         scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
         times = dict(zip(scopes, scoped["times"], strict=True))
     else:
         times = {tuple(unpack_values(scope)): time for scope, time in scoped}
-    return Progress(cti, tuple(columns), times, boxes, of_groups, areas)
+    return Progress(cti, tuple(columns), times, column_promises, of_groups, areas)
 
 
 def pack_areas(areas: AreaPromises) -> Any:

@@ -7,14 +7,14 @@ become CTIs:
     linear               a range of time up to t, anything else:           cti(t)
     group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
 
-A pattern of upper bounds on columns alone is a promise over those columns (a box, see `boxes`): it
-closes windows over them; with values of the columns that name groups, it closes those of one group.
-A range of time and values or ranges of columns promise the time to all groups that they describe (see
-`area_promises`); those that cover all values of their columns promise it to all rows.
-Any other pattern is kept at the input, where a tuple that matches it is late and goes by the source's
-policy; so are tuples inside a box. When the promises of an insert-only source reach the beginning of
-its ranges, it becomes one of these forms, and closes what they close
-(`Punctuation.given`).
+A pattern of upper bounds on columns alone is a promise over those columns (a column promise, see
+`column_promises`): it closes windows over them; with values of the columns that name groups, it
+closes those of one group. A range of time and values or ranges of columns promise the time to all
+groups that they describe (see `area_promises`); those that cover all values of their columns
+promise it to all rows. Any other pattern is kept at the input, where a tuple that matches it is
+late and goes by the source's policy; so are tuples inside a column promise. When the promises of an
+insert-only source reach the beginning of its ranges, it becomes one of these forms, and closes what
+they close (`Punctuation.given`).
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
 ('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import MalformedElementError
-from thalweg.model.boxes import Boxes, box, merge_boxes
+from thalweg.model.column_promises import ColumnPromises, column_promise, merge_column_promises
 from thalweg.model.elements import Cti
 from thalweg.model.progress import Progress, Scope, pack_values, unpack_values
 from thalweg.model.rows import Bools, Rows
@@ -94,11 +94,11 @@ class Punctuation:
         time = INFINITY if self.time.high is None else int(self.time.high)
         return Cti(time, dict(self.patterns) or None)
 
-    def to_boxes(self) -> Boxes:
+    def to_column_promises(self) -> ColumnPromises:
         """The promise over columns that it is: upper bounds of whole numbers and nothing else; no
-        boxes for any other pattern.
+        column promises for any other pattern.
 
-        >>> punctuation(flow_end=before(20)).to_boxes()
+        >>> punctuation(flow_end=before(20)).to_column_promises()
         {('flow_end',): (20,)}
         """
         bounds = {
@@ -107,21 +107,21 @@ class Punctuation:
             if isinstance(pattern, Range) and pattern.low is None and type(pattern.high) is int
         }
         whole = self.time == ANY and len(bounds) == len(self.patterns)
-        return box(bounds) if whole else {}
+        return column_promise(bounds) if whole else {}
 
-    def to_group_boxes(self, columns: tuple[str, ...]) -> dict[Scope, Boxes]:
-        """The promise over columns of one group that it is, where these columns name groups: a value
-        of each, upper bounds of others, anything else.
+    def to_group_column_promises(self, columns: tuple[str, ...]) -> dict[Scope, ColumnPromises]:
+        """The promise over columns of one group that it is, where these columns name groups: a
+        value of each, upper bounds of others, anything else.
 
-        >>> punctuation(src="a", flow_end=before(20)).to_group_boxes(("src",))
+        >>> punctuation(src="a", flow_end=before(20)).to_group_column_promises(("src",))
         {('a',): {('flow_end',): (20,)}}
         """
         values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}
         bounds = {n: v for n, v in self.patterns.items() if isinstance(v, Range)}
         if not values or set(values) != set(columns):
             return {}
-        boxes = Punctuation(self.time, bounds).to_boxes() if bounds else {}
-        return {tuple(values[name] for name in columns): boxes} if boxes else {}
+        column_promises = Punctuation(self.time, bounds).to_column_promises() if bounds else {}
+        return {tuple(values[name] for name in columns): column_promises} if column_promises else {}
 
     def given(self, progress: Progress) -> Punctuation:
         """What it says beside the promises that stand: a range that begins where a promise about
@@ -129,20 +129,26 @@ class Punctuation:
 
         >>> punctuation(ts=within(5, 20)).given(Progress(7)).to_cti()
         Cti(time=20, scope=None)
-        >>> punctuation(flow_end=within(12, 18)).given(Progress(boxes={("flow_end",): (12,)})).to_boxes()
+        >>> punctuation(flow_end=within(12, 18)).given(Progress(column_promises={("flow_end",): (12,)})).to_column_promises()
         {('flow_end',): (18,)}
         """
         values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}
-        promise, boxes = progress.cti, progress.boxes
+        promise, column_promises = progress.cti, progress.column_promises
         if values and set(values) == set(progress.scope_columns):
             scope = tuple(values[name] for name in progress.scope_columns)
             promise = progress.of(scope)
-            boxes = merge_boxes(boxes, progress.group_boxes.get(scope, {}))
+            column_promises = merge_column_promises(
+                column_promises, progress.group_column_promises.get(scope, {})
+            )
         time = self.time
         if time.low is not None and int(time.low) <= promise:
             time = Range(high=time.high)
         patterns = {
-            name: Range(high=v.high) if isinstance(v, Range) and _reached(name, v, boxes) else v
+            name: (
+                Range(high=v.high)
+                if isinstance(v, Range) and _reached(name, v, column_promises)
+                else v
+            )
             for name, v in self.patterns.items()
         }
         return Punctuation(time, patterns)
@@ -185,9 +191,9 @@ class Punctuation:
         return cls(patterns.pop(""), patterns)
 
 
-def _reached(name: str, pattern: Range, boxes: Boxes) -> bool:
+def _reached(name: str, pattern: Range, column_promises: ColumnPromises) -> bool:
     """Whether a promise about a column reaches the beginning of a range of it."""
-    bound = boxes.get((name,))
+    bound = column_promises.get((name,))
     return type(pattern.low) is int and bound is not None and pattern.low <= bound[0]
 
 
@@ -201,7 +207,8 @@ def punctuation(*, ts: Range = ANY, **patterns: Any) -> Punctuation:
     kept = {name: pattern for name, pattern in patterns.items() if pattern != ANY}
     if not kept and ts == ANY:
         raise MalformedElementError(
-            "punctuation: every attribute is a wildcard, so that no tuple could ever come; give a time or a value."
+            "punctuation: every attribute is a wildcard, so that no tuple could ever come; give a "
+            "time or a value."
         )
     return Punctuation(ts, kept)
 

@@ -6,13 +6,14 @@ not. All such promises about one column are one step function:
     values     ... c1) [c1 ... c2) [c2 ... cn) [cn ...
     promised    t0       t1           ...        tn         MIN_TIME where nothing is promised
 
-Ranges of several columns together are steps within steps: what a step of the first column promises is
-a step function over the second, and so on, or MIN_TIME.
+Ranges of several columns together are steps within steps: what a step of the first column promises
+is a step function over the second, and so on, or MIN_TIME.
 
 Promises that stand beside each other are their pointwise maximum, those of two streams that meet
-their minimum. Neighbours with equal promises are one step and steps that the common promise has passed
-are dropped, so that what is kept follows the ranges that are ahead: at most the product of the numbers
-of cuts, and as many steps as ranges where they divide the columns. A null or NaN lies in no range.
+their minimum. Neighbours with equal promises are one step and steps that the common promise has
+passed are dropped, so that what is kept follows the ranges that are ahead: at most the product of
+the numbers of cuts, and as many steps as ranges where they divide the columns. A null or NaN lies
+in no range.
 """
 
 from __future__ import annotations

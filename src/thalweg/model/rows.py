@@ -48,7 +48,8 @@ _FEW = 1_024
 
 
 def empty_rows(schema: pa.Schema) -> Rows:
-    """An empty batch of a schema, cached by schema object, since batches without rows are common."""
+    """An empty batch of a schema, cached by schema object, since batches without rows are
+    common."""
     entry = _EMPTY.get(id(schema))
     if entry is None or entry[0] is not schema:
         if len(_EMPTY) >= _EMPTY_KEPT:

@@ -2,7 +2,7 @@
 
 After `cti(t)` no insert may start before `t`, and no adjust may have an `end` or `new_end` before
 `t`. After `cti(t, scope)` the same holds for the rows whose payload matches the scope. No row may
-change inside a box that was promised.
+change below all bounds of an earlier column promise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from thalweg.errors import SoundnessError
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import inside
+from thalweg.model.column_promises import inside
 from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
 from thalweg.model.progress import NO_PROGRESS, scope_values
 from thalweg.model.python_rows import python_rows
@@ -32,7 +32,10 @@ class Violation:
     promise: int
 
     def __str__(self) -> str:
-        return f"element {self.position} {self.element} changes time before the CTI {self.promise} that came earlier"
+        return (
+            f"element {self.position} {self.element} changes time before the CTI {self.promise} "
+            "that came earlier"
+        )
 
 
 def first_violation(elements: Iterable[Element]) -> Violation | None:
@@ -87,15 +90,20 @@ def first_violation_in_batches(batches: Iterable[Batch]) -> str | None:
             row = python_rows(batch.payload.slice(at, 1))[0]
             new_end = None if batch.new_end is None else int(batch.new_end[at])
             return (
-                f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end {new_end} "
-                f"changes time before the CTI {promise[at]} that came earlier"
+                f"batch {number}, element {at}: {row} [{batch.start[at]}, {batch.end[at]}) new end "
+                f"{new_end} changes time before the CTI {promise[at]} that came earlier"
             )
         settled = (
-            np.flatnonzero(inside(progress.boxes, batch.payload)) if progress.boxes else broken
+            np.flatnonzero(inside(progress.column_promises, batch.payload))
+            if progress.column_promises
+            else broken
         )
         if len(settled):
             row = python_rows(batch.payload.slice(int(settled[0]), 1))[0]
-            return f"batch {number}, element {settled[0]}: {row} changes inside one of the boxes {dict(progress.boxes)} promised earlier"
+            return (
+                f"batch {number}, element {settled[0]}: {row} changes although a column promise of "
+                f"{dict(progress.column_promises)} made earlier says that it is final"
+            )
         if batch.progress.cti != MIN_TIME and batch.progress.cti < progress.cti:
             return f"batch {number}: progress goes back from {progress.cti} to {batch.progress.cti}"
         progress = progress.merge(batch.progress)

@@ -53,5 +53,6 @@ def arrow_type(kind: TypeLike, where: str) -> pa.DataType:
     except (ValueError, TypeError, AttributeError):
         hint = did_you_mean(str(kind), [*_ARROW_NAMES, *_OTHER_NAMES])
         raise TypeMismatchError(
-            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow type."
+            f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow "
+            "type."
         ) from None

@@ -1,8 +1,8 @@
 """What promises over columns say about an expression: the least value it may have in a row that
 still changes.
 
-A row that still changes lies outside every box, by one of the box's columns; and it starts at the
-CTI or later. So it is at or above one of the lowest corners of that region, and a function that
+A row that still changes reaches, in each column promise, the bound of one column; and it starts at
+the CTI or later. So it is at or above one of the lowest corners of that region, and a function that
 rises with each column is least at a corner. The progress of max(a, b) follows from a joint promise
 on both, that of min(a, b) needs one on each.
 """
@@ -17,7 +17,7 @@ from thalweg.errors import ThalwegError
 from thalweg.expr import Expr, Frame, is_monotone_in
 from thalweg.expr.one_row import Cell, NeedsKernel, row_function
 from thalweg.model.area_promises import NO_AREAS
-from thalweg.model.boxes import box, lowest_corners, merge_boxes
+from thalweg.model.column_promises import column_promise, lowest_corners, merge_column_promises
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node
@@ -34,8 +34,8 @@ def has_promises(start: Expr, node: Node) -> bool:
 def missing_promise(start: Expr) -> str:
     """Why rows that start at an expression have no promise, in words."""
     return (
-        f"nothing is promised about {start}, so that only the end of the input is a promise; punctuation on its columns, or "
-        "progressing= on the source, would be one"
+        f"nothing is promised about {start}, so that only the end of the input is a promise; "
+        "punctuation on its columns, or progressing= on the source, would be one"
     )
 
 
@@ -45,7 +45,7 @@ class LeastValue:
     is found once.
 
     >>> from thalweg.expr import parse
-    >>> both = Progress(0, boxes={("a",): (2,), ("b",): (4,), ("a", "b"): (7, 6)})
+    >>> both = Progress(0, column_promises={("a",): (2,), ("b",): (4,), ("a", "b"): (7, 6)})
     >>> [LeastValue(parse(text)).under(both) for text in ("a", "b", "greatest(a, b)", "least(a, b)", "_start + 1")]
     [2, 4, 6, 2, 1]
     """
@@ -68,10 +68,15 @@ class LeastValue:
 
     def under(self, progress: Progress) -> int:
         """The least value under the promises for rows as they are."""
-        if not progress.boxes or progress.ended or not self._rises or self._read == ["_start"]:
+        if (
+            not progress.column_promises
+            or progress.ended
+            or not self._rises
+            or self._read == ["_start"]
+        ):
             return self.at(progress.cti)
-        boxes = dict(progress.boxes) | box({"_start": progress.cti})
-        corners = lowest_corners(boxes, self._read)
+        column_promises = dict(progress.column_promises) | column_promise({"_start": progress.cti})
+        corners = lowest_corners(column_promises, self._read)
         return min(self._value([corner[name] for name in self._read]) for corner in corners)
 
     def _value(self, corner: list[int]) -> int:
@@ -99,17 +104,20 @@ class LeastValue:
         """The progress of rows that now start at the expression; which of them still change stays
         as it was."""
         cti = self.under(before)
-        if not before.scoped and not before.group_boxes and not before.areas:
-            return Progress(cti, before.scope_columns, boxes=before.boxes)
+        if not before.scoped and not before.group_column_promises and not before.areas:
+            return Progress(cti, before.scope_columns, column_promises=before.column_promises)
         scoped = {scope: self.at(time) for scope, time in before.scoped.items()}
-        for scope, boxes in before.group_boxes.items():
-            said = Progress(before.of(scope), boxes=merge_boxes(before.boxes, boxes))
+        for scope, column_promises in before.group_column_promises.items():
+            said = Progress(
+                before.of(scope),
+                column_promises=merge_column_promises(before.column_promises, column_promises),
+            )
             scoped[scope] = self.under(said)
         return Progress(
             cti,
             before.scope_columns,
             {scope: time for scope, time in scoped.items() if time > cti},
-            before.boxes,
+            before.column_promises,
             areas=before.areas.map(self._moved).merge(NO_AREAS, cti),
         )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import rename_boxes
+from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.model.rows import Rows
@@ -50,7 +50,7 @@ class Operator(ABC):
     be taken back when the others come."""
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
-    knows_group_boxes: bool = False
+    knows_group_column_promises: bool = False
     """Whether promises over columns of one group mean something here; others do not see them."""
     schema: pa.Schema
     reach: int | None = None
@@ -85,8 +85,8 @@ class Operator(ABC):
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         """Nobody wants answers that end before `time`, nor rows of the inputs that end before
-        `unwanted`, one time for each: drop the state that only those need. An input with adjusts has
-        the time MIN_TIME: of it nothing may be dropped."""
+        `unwanted`, one time for each: drop the state that only those need. An input with adjusts
+        has the time MIN_TIME: of it nothing may be dropped."""
         return
 
     def lacks(self) -> tuple[str, ...]:
@@ -109,14 +109,14 @@ class Operator(ABC):
 
 
 class WrappedOperator(Operator):
-    """An operator in the place of another: a subclass says what `process` does beside it, everything
-    else is the other's."""
+    """An operator in the place of another: a subclass says what `process` does beside it,
+    everything else is the other's."""
 
     def __init__(self, inner: Operator) -> None:
         self.inner = inner
         self.schema, self.ports, self.first_port = inner.schema, inner.ports, inner.first_port
         self.row_by_row, self.reach = inner.row_by_row, inner.reach
-        self.knows_group_boxes = inner.knows_group_boxes
+        self.knows_group_column_promises = inner.knows_group_column_promises
 
     def moves(self, progress: Progress) -> Progress:
         return self.inner.moves(progress)
@@ -154,8 +154,8 @@ def map_progress(progress: Progress, move: Callable[[int], int]) -> Progress:
         moved(progress.cti),
         progress.scope_columns,
         {s: moved(t) for s, t in progress.scoped.items()},
-        progress.boxes,
-        progress.group_boxes,
+        progress.column_promises,
+        progress.group_column_promises,
         progress.areas.map(moved) if progress.areas else progress.areas,
     )
 
@@ -180,19 +180,26 @@ def least_promise(promise: Callable[[int], int], time: int) -> int:
 
 
 def rename_scopes(progress: Progress, names: Mapping[str, str]) -> Progress:
-    """Progress whose columns got new names; promises for groups or boxes that can no longer be
-    distinguished are dropped."""
-    if not progress.speaks_of_groups and not progress.boxes and not progress.group_boxes:
+    """Progress whose columns got new names; promises for groups or column promises that can no
+    longer be distinguished are dropped."""
+    if (
+        not progress.speaks_of_groups
+        and not progress.column_promises
+        and not progress.group_column_promises
+    ):
         return progress
-    boxes = rename_boxes(progress.boxes, names)
+    column_promises = rename_column_promises(progress.column_promises, names)
     if not all(column in names for column in progress.scope_columns):
-        return Progress(progress.cti, boxes=boxes)
+        return Progress(progress.cti, column_promises=column_promises)
     return Progress(
         progress.cti,
         tuple(names[column] for column in progress.scope_columns),
         progress.scoped,
-        boxes,
-        {scope: rename_boxes(one, names) for scope, one in progress.group_boxes.items()},
+        column_promises,
+        {
+            scope: rename_column_promises(one, names)
+            for scope, one in progress.group_column_promises.items()
+        },
         progress.areas.rename(names) if progress.areas else progress.areas,
     )
 

@@ -9,7 +9,7 @@ leaves when
 The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row
 that has left is revised at once. Rows that started before a promise the gate has passed on are
 already known downstream, so they pass whatever their end: taking them back would break that
-promise. Rows inside a box (see `boxes`) are final: they leave at once.
+promise. Rows below all bounds of a column promise are final: they leave at once.
 
 `AnswerGate` says what may leave and what is promised meanwhile. `Gate` holds rows of any kind.
 
@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.boxes import inside
+from thalweg.model.column_promises import inside
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Bools, Rows
@@ -97,8 +97,8 @@ class AnswerGate:
         leaves: Bools = (end <= threshold) | (start < passed)
         if self._by_start:
             leaves |= start < cti
-        if progress.boxes and len(start):
-            leaves |= inside(progress.boxes, payload())
+        if progress.column_promises and len(start):
+            leaves |= inside(progress.column_promises, payload())
         return leaves
 
     def _own_threshold(self, cti: Times) -> Times:
@@ -117,7 +117,7 @@ class AnswerGate:
             return progress
         cti = min(progress.cti, self._waiting.first())
         if not progress.speaks_of_groups:
-            return Progress(cti, boxes=progress.boxes)
+            return Progress(cti, column_promises=progress.column_promises)
         held = self._waiting.rows()
         if not len(held):
             return progress
@@ -130,7 +130,7 @@ class AnswerGate:
             cti,
             progress.scope_columns,
             {s: t for s, t in scoped.items() if t > cti},
-            progress.boxes,
+            progress.column_promises,
             areas=progress.areas.lower(
                 {name: held.payload.column(name) for name in progress.scope_columns}, held.start
             ),
@@ -210,7 +210,7 @@ class Gate(AnswerGate):
 
     def _promised_rows(self, watermark: int, progress: Progress) -> list[Delta]:
         """The rows that a promise for their group, or over their columns, lets leave."""
-        if not (progress.speaks_of_groups or progress.boxes) or self._waiting.is_empty():
+        if not (progress.speaks_of_groups or progress.column_promises) or self._waiting.is_empty():
             return []
         return [self._waiting.release_where(lambda rows: self._leaves(rows, watermark, progress))]
 

@@ -1,5 +1,5 @@
-"""Promises for groups: what a CTI of one group, or a promise for an area of groups, says about rows,
-and about the groups of an index.
+"""Promises for groups: what a CTI of one group, or a promise for an area of groups, says about
+rows, and about the groups of an index.
 
 A group that has its own promise is freed by it: what an operator forgets at a common CTI, it
 forgets of that group alone.

@@ -46,9 +46,9 @@ def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
         length.sum(dtype=np.float64) > _MOST_PLACES
     ):
         raise LifetimeError(
-            f"a row of this batch reaches over {length.max():,} windows or pieces of time, the batch "
-            f"over more than {_MOST_PLACES:,}, which no memory holds. Shorten the lifetimes before the "
-            "window (set_duration, clip_by) or make the windows longer."
+            f"a row of this batch reaches over {length.max():,} windows or pieces of time, the "
+            f"batch over more than {_MOST_PLACES:,}, which no memory holds. Shorten the lifetimes "
+            "before the window (set_duration, clip_by) or make the windows longer."
         )
     which = np.arange(len(first)).repeat(length)
     past: Codes = length.cumsum()
@@ -71,5 +71,6 @@ def refuse_negative(rows: Delta, where: str) -> None:
         at = int(bad[0])
         row = rows.payload.slice(at, 1).to_pylist()[0]
         raise UnknownRowError(
-            f"{where}: adjust of a row that was never inserted: {row} over [{rows.start[at]}, {rows.end[at]})."
+            f"{where}: adjust of a row that was never inserted: {row} over [{rows.start[at]}, "
+            f"{rows.end[at]})."
         )

@@ -32,8 +32,8 @@ def find_module(module: ModuleLike) -> Module:
         if isinstance(entry, Module) and entry.origin == origin:
             return DEFAULT.find(entry.label)
     raise PlanError(
-        f"{module!r} is no module: put @udm.aggregate(name, inputs=..., output=...) or @udm.operator "
-        "in front of it, or give the name of one."
+        f"{module!r} is no module: put @udm.aggregate(name, inputs=..., output=...) or "
+        "@udm.operator in front of it, or give the name of one."
     )
 
 
@@ -59,7 +59,8 @@ def module(
     found = find_module(name)
     if found.kind != "aggregate":
         raise PlanError(
-            f"module: {found.name} is an operator, with any number of rows for a window; use apply({found.name!r}, ...)."
+            f"module: {found.name} is an operator, with any number of rows for a window; use "
+            f"apply({found.name!r}, ...)."
         )
     return ModuleUse(name, columns, named, params)
 
@@ -88,8 +89,8 @@ def apply_node(
         groups = (*partition, *(key for key in keys if key not in partition))
         if clip not in (None, "none"):
             raise PlanError(
-                f"apply({module.name!r}): rows belong to {window} by their starts, as events of one tick; "
-                "leave clip= out."
+                f"apply({module.name!r}): rows belong to {window} by their starts, as events of one"
+                " tick; leave clip= out."
             )
         return WidApply(
             node,
@@ -133,7 +134,8 @@ def _arguments(
             isinstance(column, str) and column in node.schema.names for column in columns
         ):
             raise PlanError(
-                f"{where}: it takes columns as they are; name columns of the stream, or name what is computed (x='a + b')."
+                f"{where}: it takes columns as they are; name columns of the stream, or name what "
+                "is computed (x='a + b')."
             )
         plain = [str(column) for column in columns]
         chosen = plain or (
@@ -152,7 +154,8 @@ def _arguments(
     input_names = [input_name for input_name, _ in module.inputs]
     if len(columns) > len(input_names):
         raise PlanError(
-            f"{where}: it takes {len(input_names)} inputs ({', '.join(input_names)}); got {len(columns)}."
+            f"{where}: it takes {len(input_names)} inputs ({', '.join(input_names)}); got "
+            f"{len(columns)}."
         )
     found = dict(zip(input_names, columns, strict=False))
     for input_name, expr in named.items():

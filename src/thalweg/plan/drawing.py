@@ -1,5 +1,5 @@
-"""A plan as a drawing: a flow chart in the text of Mermaid, which notebooks, GitHub and many editors
-show as a picture."""
+"""A plan as a drawing: a flow chart in the text of Mermaid, which notebooks, GitHub and many
+editors show as a picture."""
 
 from __future__ import annotations
 

@@ -50,8 +50,14 @@ def operator_ids(root: Node) -> dict[Node, str]:
 
 
 _ANSWERS = {
-    "speculative": "a window answers once the watermark has passed its end, and is revised while late events may still come",
-    "eager": "open windows answer too, once a batch; the volume of the output grows with the number of open windows",
+    "speculative": (
+        "a window answers once the watermark has passed its end, and is revised while late events "
+        "may still come"
+    ),
+    "eager": (
+        "open windows answer too, once a batch; the volume of the output grows with the number of "
+        "open windows"
+    ),
     "final": "an answer is held until the CTI covers it, and never revised",
 }
 
@@ -80,7 +86,8 @@ def _explained(root: Node, consistency: str | None) -> str:
 def _answers(consistency: str) -> str:
     if consistency not in _ANSWERS:
         raise PlanError(
-            f"explain: consistency must be one of {', '.join(_ANSWERS)}{did_you_mean(consistency, _ANSWERS)}"
+            "explain: consistency must be one of "
+            f"{', '.join(_ANSWERS)}{did_you_mean(consistency, _ANSWERS)}"
         )
     return _ANSWERS[consistency]
 

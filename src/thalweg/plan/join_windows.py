@@ -137,7 +137,8 @@ def band(*, before: Duration, after: Duration) -> Band:
     bounds = Band(_ticks(before, "band, before"), _ticks(after, "band, after"))
     if bounds.before + bounds.after <= 0:
         raise WindowError(
-            f"band: nothing lies between {before!r} before and {after!r} after; the two together must be positive."
+            f"band: nothing lies between {before!r} before and {after!r} after; the two together "
+            "must be positive."
         )
     return bounds
 
@@ -184,7 +185,8 @@ def widjoin(
             )
         if not is_monotone_in(expr, {"i"}):
             raise WindowError(
-                f"widjoin: the {name} window {expr} must not fall while i rises; else no row could ever be forgotten."
+                f"widjoin: the {name} window {expr} must not fall while i rises; else no row could "
+                "ever be forgotten."
             )
     pairs = WindowPairs(_grid(left), _grid(right), first, last)
     _check(pairs)
@@ -202,15 +204,17 @@ def _check(pairs: WindowPairs) -> None:
     if len(empty):
         at = int(_SAMPLE[empty[0]])
         raise WindowError(
-            f"widjoin: window i = {at} meets {first[empty[0]]} to {last[empty[0]]}, which is nothing."
+            f"widjoin: window i = {at} meets {first[empty[0]]} to {last[empty[0]]}, which is "
+            "nothing."
         )
     gaps = np.flatnonzero(first[1:] > last[:-1] + 1)
     if len(gaps) and pairs.left_windows.size > pairs.left_windows.hop:
         at = int(gaps[0])
         raise WindowError(
-            f"widjoin: a left row in the windows i = {_SAMPLE[at]} and {_SAMPLE[at + 1]} would meet {first[at]} to {last[at]} and "
-            f"{first[at + 1]} to {last[at + 1]}, but not what lies between. Where windows of the left overlap, the windows that "
-            "neighbours meet must touch."
+            f"widjoin: a left row in the windows i = {_SAMPLE[at]} and {_SAMPLE[at + 1]} would meet"
+            f" {first[at]} to {last[at]} and {first[at + 1]} to {last[at + 1]}, but not what lies "
+            "between. Where windows of the left overlap, the windows that neighbours meet must "
+            "touch."
         )
 
 

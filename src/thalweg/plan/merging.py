@@ -51,8 +51,8 @@ Broken = Literal["cut", "climb"]
 from the start) the merge goes on."""
 
 Missing = Literal["leader", "keep"]
-"""The table is that of the inputs that led, or it has every row that any input had; then progress is
-that of the slowest input."""
+"""The table is that of the inputs that led, or it has every row that any input had; then progress
+is that of the slowest input."""
 
 
 Settled = Literal["forget", "compare"]

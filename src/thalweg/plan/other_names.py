@@ -1,4 +1,5 @@
-"""Names that people reach for, from pandas, Polars, Spark and SQL, and what they are called here."""
+"""Names that people reach for, from pandas, Polars, Spark and SQL, and what they are called
+here."""
 
 from __future__ import annotations
 

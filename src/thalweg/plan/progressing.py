@@ -1,4 +1,5 @@
-"""Which times of a stream progress: those about which its operators make promises (see `boxes`).
+"""Which times of a stream progress: those about which its operators make promises (see
+`column_promises`).
 
 A column that is the start of rows whose ends do not move progresses with the CTI; a window join
 carries the times of both its sides on, with promises for each (`Node.progressing`). Only such a

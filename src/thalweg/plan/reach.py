@@ -1,8 +1,9 @@
 """How far the rows of each source reach into the answers of a plan.
 
-A row that ends at e has no part in answers that end later than e + reach (`Node.reach`, summed along
-the way; of several ways the furthest). So when answers that end before t are not needed, rows that end
-before t - reach are not either. Where an operator on the way has no reach, nothing is known.
+A row that ends at e has no part in answers that end later than e + reach (`Node.reach`, summed
+along the way; of several ways the furthest). So when answers that end before t are not needed, rows
+that end before t - reach are not either. Where an operator on the way has no reach, nothing is
+known.
 """
 
 from __future__ import annotations

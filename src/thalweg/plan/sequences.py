@@ -245,8 +245,8 @@ def _refuse_unknown_mode(mode: str) -> None:
 def _refuse_endless(mode: Mode, within: int | None) -> None:
     if within is None and mode != "recent":
         raise PlanError(
-            f"sequence: in {mode} mode an event waits for the next step, for ever where none comes, "
-            "and its state would never end. Say within=..., the longest time from the first step "
+            f"sequence: in {mode} mode an event waits for the next step, for ever where none comes,"
+            " and its state would never end. Say within=..., the longest time from the first step "
             "to the last."
         )
     if within is not None and within >= INFINITY:

@@ -118,7 +118,10 @@ class Decision:
             return
         by_name = {"differential": costs.differential, "panes": costs.panes, "wid": costs.wid}
         shown = ", ".join(f"{name} {ns / 1000:,.1f} us" for name, ns in by_name.items())
-        yield f"cost of a window for {self.volume}: {shown}; buffering, one row added and taken at a time, {costs.rows / 1000:,.1f} us"
+        yield (
+            f"cost of a window for {self.volume}: {shown}; buffering, one row added and taken at a "
+            f"time, {costs.rows / 1000:,.1f} us"
+        )
 
 
 def choose(
@@ -139,8 +142,8 @@ def choose(
     """
     if sketched is not None and not (bounded and mergeable):
         raise WindowError(
-            f"{sketched}: a sketch cannot take a row back, nor stand beside an exact percentile; it needs points (sliding(...), or "
-            "points()) of a source that is declared insert_only."
+            f"{sketched}: a sketch cannot take a row back, nor stand beside an exact percentile; it"
+            " needs points (sliding(...), or points()) of a source that is declared insert_only."
         )
     possible = [] if sketched is not None else ["rows"]
     if bounded and mergeable:
@@ -165,13 +168,14 @@ def _decision_for(
 ) -> Decision:
     if strategy not in STRATEGIES:
         raise WindowError(
-            f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(strategy, STRATEGIES)} Got {strategy!r}."
+            f"strategy must be one of {', '.join(STRATEGIES)}{did_you_mean(strategy, STRATEGIES)} "
+            f"Got {strategy!r}."
         )
     if strategy not in possible:
         raise WindowError(
-            f"using({strategy!r}): cannot evaluate this window; possible: {', '.join(possible)}. Partial results need bounded "
-            "aggregates over points (sliding(...), or points()) of a source that is declared insert_only; differential ones need "
-            "counts and integer sums."
+            f"using({strategy!r}): cannot evaluate this window; possible: {', '.join(possible)}. "
+            "Partial results need bounded aggregates over points (sliding(...), or points()) of a "
+            "source that is declared insert_only; differential ones need counts and integer sums."
         )
     return Decision(
         strategy,

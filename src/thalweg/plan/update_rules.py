@@ -93,7 +93,8 @@ def conflating_source(
         )
     if targets and schedule != "deadline":
         raise PlanError(
-            f"{where}: targets of single keys are met by schedule='deadline'; {schedule!r} knows none."
+            f"{where}: targets of single keys are met by schedule='deadline'; {schedule!r} knows "
+            "none."
         )
     for values, _ in targets:
         if len(values) != len(key):
@@ -114,8 +115,8 @@ def conflating_source(
         )
     if truth is not None and truth not in inputs:
         raise PlanError(
-            f"{where}: truth={truth!r} is none of the inputs{did_you_mean(truth, inputs)} They are: "
-            f"{', '.join(inputs) or 'none'}."
+            f"{where}: truth={truth!r} is none of the inputs{did_you_mean(truth, inputs)} They are:"
+            f" {', '.join(inputs) or 'none'}."
         )
     if adaptive and freshness is None:
         raise PlanError(
@@ -123,8 +124,8 @@ def conflating_source(
         )
     if adaptive and inputs:
         raise PlanError(
-            f"{where}: adaptive=True serves all rows, and inputs= leaves out those that another input "
-            "has said; choose one."
+            f"{where}: adaptive=True serves all rows, and inputs= leaves out those that another "
+            "input has said; choose one."
         )
     conflation = Conflation(
         key,
@@ -176,8 +177,8 @@ def _derive(node: Node) -> UpdateStream | None:
             node,
             found,
             "a union would give rows that a younger one of the other input has replaced. Feed both "
-            "inputs to one source, update_key(inputs=(...), truth=...): its queue keeps the youngest "
-            "row of each key",
+            "inputs to one source, update_key(inputs=(...), truth=...): its queue keeps the "
+            "youngest row of each key",
         )
     if isinstance(node, WindowAggregate) and _goes_by_mark(node, found):
         return UpdateStream(found.keys, found.source)
@@ -212,13 +213,13 @@ def newest_window(node: Node, window: NewestWindow) -> Source:
         raise PlanError("newest_window: inputs= and targets= of update_key are for single rows.")
     if node.conflation.adaptive:
         raise PlanError(
-            "newest_window: adaptive=True of update_key serves all rows while it can; windows of all "
-            "rows need no queue of windows."
+            "newest_window: adaptive=True of update_key serves all rows while it can; windows of "
+            "all rows need no queue of windows."
         )
     if window.rule not in WINDOW_RULES:
         raise PlanError(
-            f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There "
-            f"are: {', '.join(WINDOW_RULES)}."
+            f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There"
+            f" are: {', '.join(WINDOW_RULES)}."
         )
     if window.hop > window.size:
         raise WindowError(
@@ -251,8 +252,8 @@ def _window_reason(
         )
     return (
         "a window that lost rows in the queue must have no answer, and this one would answer from "
-        "the rows that are left. Let the queue serve whole windows (newest_window), aggregate before "
-        "the queue, or use a source of all rows"
+        "the rows that are left. Let the queue serve whole windows (newest_window), aggregate "
+        "before the queue, or use a source of all rows"
     )
 
 
@@ -298,7 +299,8 @@ def _join(node: Join, below: list[UpdateStream | None], found: UpdateStream) -> 
 
 def _refusal(node: Node, found: UpdateStream, reason: str) -> PlanError:
     return PlanError(
-        f"{node.label} over {found.source!r}, which keeps only the newest row of each key: {reason}."
+        f"{node.label} over {found.source!r}, which keeps only the newest row of each key: "
+        f"{reason}."
     )
 
 

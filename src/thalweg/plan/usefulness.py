@@ -16,8 +16,8 @@ __all__ = ["coarsest_common", "useful_grids"]
 
 
 def useful_grids(root: Node) -> dict[str, Grid]:
-    """By name of a source: the grid of its promises that are of use. A source of which every promise
-    is of use is left out.
+    """By name of a source: the grid of its promises that are of use. A source of which every
+    promise is of use is left out.
 
     >>> import thalweg as tw
     >>> packets = tw.source("packets", {"len": "int64"})

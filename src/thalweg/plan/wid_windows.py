@@ -119,7 +119,8 @@ def by_tuple_windows(
         return node, SlideByTuple(size)
     if order is None:
         raise WindowError(
-            f"slide_by_tuple: every {step} tuples in which order? Write order=rows() for arrival, order=rank('ts') for time."
+            f"slide_by_tuple: every {step} tuples in which order? Write order=rows() for arrival, "
+            "order=rank('ts') for time."
         )
     return _numbered(node, order, partition), SlideByTuple(size, step, isinstance(order, Rank))
 
@@ -127,12 +128,13 @@ def by_tuple_windows(
 def kind_windows(node: Node, kind: WindowKind) -> Built:
     if not isinstance(kind, WindowKind):
         raise WindowError(
-            f"windows: give a WindowKind with windows(), extent(), wids() and time_range(); got {kind!r}."
+            "windows: give a WindowKind with windows(), extent(), wids() and time_range(); got "
+            f"{kind!r}."
         )
     if kind.context and kind.assigner() is None:
         raise WindowError(
-            f"windows: {kind} is {kind.category}; a kind of your own must tell the windows of a tuple from the tuple alone (context free), "
-            "or have an assigner()."
+            f"windows: {kind} is {kind.category}; a kind of your own must tell the windows of a "
+            "tuple from the tuple alone (context free), or have an assigner()."
         )
     require_known(kind.reads, node.schema, f"windows, {kind}")
     return node, kind
@@ -153,8 +155,9 @@ def _require_time(over: str, node: Node, what: str) -> None:
     if over not in node.schema.names:
         raise UnknownColumnError(over, [*TIME_NAMES, *node.schema.names], f"{what} over")
     raise WindowError(
-        f"{what}: {over!r} is a column, and nothing promises that its values progress, so that no window over it could close. "
-        f"Declare it on the source, progressing={{{over!r}: disorder}}, or use over='ts'."
+        f"{what}: {over!r} is a column, and nothing promises that its values progress, so that no "
+        f"window over it could close. Declare it on the source, progressing={{{over!r}: "
+        "disorder}, or use over='ts'."
     )
 
 
@@ -183,8 +186,8 @@ def stamped(node: Node, every: int) -> Node:
             columns=(*node.columns, (ARRIVED, col(ARRIVED))),
         )
     raise WindowError(
-        f"arrival(): {node.label} stands between the source and the window; write stamp_arrivals() on the source, and carry "
-        f"its column {ARRIVED!r} along."
+        f"arrival(): {node.label} stands between the source and the window; write stamp_arrivals() "
+        f"on the source, and carry its column {ARRIVED!r} along."
     )
 
 
@@ -202,6 +205,6 @@ def _numbered_at_system(node: Node) -> Node:
             columns=(*node.columns, (ROW_NUMBER, col(ROW_NUMBER)), (ARRIVED_AT, col(ARRIVED_AT))),
         )
     raise WindowError(
-        f"rows(at='system'): {node.label} stands between the source and the window; write number_rows() on the stream "
-        "where rows are to be numbered."
+        f"rows(at='system'): {node.label} stands between the source and the window; write "
+        "number_rows() on the stream where rows are to be numbered."
     )

@@ -3,7 +3,7 @@
 A window join is made of operators that are there. Each side's time becomes a column and its
 lifetime what the window says (`join_windows`); the rows are joined where lifetimes overlap; and the
 result starts at one of the two times, or at the later or earlier of both. The promises for that
-start follow from the promises on both columns (`boxes`).
+start follow from the promises on both columns (`column_promises`).
 """
 
 from __future__ import annotations
@@ -210,14 +210,16 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
     """Points at a row's time, which becomes a column."""
     if name in node.schema.names:
         raise PlanError(
-            f"window_join: the {side} stream has a column {name!r} already; name the times otherwise with times=(..., ...)."
+            f"window_join: the {side} stream has a column {name!r} already; name the times "
+            "otherwise with times=(..., ...)."
         )
     if not progresses(time, node):
         other = "right" if side == "left" else "left"
         time_columns = ", ".join(["_start", *sorted(node.progressing)])
         raise PlanError(
-            f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows of the {other} input could never be "
-            f"dropped and its state would grow for ever. Times that do: {time_columns}, or what rises with them."
+            f"window_join: the time of the {side} stream, {time}, makes no promises, so that rows "
+            f"of the {other} input could never be dropped and its state would grow for ever. Times "
+            f"that do: {time_columns}, or what rises with them."
         )
     points = node
     if not (isinstance(time, Column) and time.name == START):
@@ -282,7 +284,8 @@ def _stamp(at: str, times: list[Column]) -> Expr:
 def _refuse_stamp(at: str, how: str) -> None:
     if at not in STAMPS:
         raise PlanError(
-            f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got {at!r}."
+            f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got "
+            f"{at!r}."
         )
     fits = {
         "left": ("later", "left"),
@@ -293,5 +296,6 @@ def _refuse_stamp(at: str, how: str) -> None:
     }
     if at not in fits.get(how, STAMPS):
         raise PlanError(
-            f"window_join: rows of a {how} join may lack the other time; at must be {' or '.join(fits[how])}, not {at!r}."
+            f"window_join: rows of a {how} join may lack the other time; at must be "
+            f"{' or '.join(fits[how])}, not {at!r}."
         )

@@ -3,16 +3,16 @@
     {"format": "thalweg plan", "version": 1, "nodes": [...], "root": 3}
 
 `nodes` lists every node once, inputs first; a node that another reads is named by its place,
-`{"node": 0}`. A node, an expression, a window, an aggregate, a pattern or a policy is an object with
-the name of its class, the version of that class and one entry for each field:
+`{"node": 0}`. A node, an expression, a window, an aggregate, a pattern or a policy is an object
+with the name of its class, the version of that class and one entry for each field:
 
     {"class": "Where", "version": 1, "input": {"node": 0}, "predicate": {"class": "Call", ...}}
 
 Nothing here is written for one class: the entries are the fields of the frozen dataclass and their
 types (see `written_classes`), so that a new node is written without another word, or refused by
-name. What a user defined travels by its registered name, `{"module": "std.median@1"}`, with a digest
-of its code; whoever reads the plan must have the same. Where rows come from (`feed`) is no part of
-the plan. Reading calls constructors of known classes and nothing else.
+name. What a user defined travels by its registered name, `{"module": "std.median@1"}`, with a
+digest of its code; whoever reads the plan must have the same. Where rows come from (`feed`) is no
+part of the plan. Reading calls constructors of known classes and nothing else.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class _Writer:
             return {"value": pack_values([value])}
         except (pa.ArrowException, TypeError, ValueError):
             raise PlanError(
-                f"{place}: a {type(value).__name__} cannot be written in a plan; give a value that Arrow has a type for."
+                f"{place}: a {type(value).__name__} cannot be written in a plan; give a value that "
+                "Arrow has a type for."
             ) from None
 
 
@@ -131,7 +132,8 @@ def read_plan(plan: object, given: Given = ()) -> Node:
         raise PlanError("this is no plan: it does not say that its format is 'thalweg plan'.")
     if plan.get("version") != PLAN_FORMAT:
         raise PlanError(
-            f"the plan has format version {plan.get('version')!r}; this version reads {PLAN_FORMAT}."
+            f"the plan has format version {plan.get('version')!r}; this version reads "
+            f"{PLAN_FORMAT}."
         )
     listed = plan.get("nodes")
     if not isinstance(listed, list):
@@ -156,7 +158,8 @@ class _Reader:
     def reference(self, at: Any, place: str) -> Node:
         if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at < len(self.nodes):
             raise PlanError(
-                f"{place}: there is no node {_shown(at)} before this place; a plan lists inputs first."
+                f"{place}: there is no node {_shown(at)} before this place; a plan lists inputs "
+                "first."
             )
         return self.nodes[at]
 
@@ -191,8 +194,9 @@ class _Reader:
         class_ = find_class(name)
         if class_ is None:
             raise PlanError(
-                f"{place}: unknown class {_shown(name)}{did_you_mean(str(name), known_classes())} "
-                "A plan holds nodes, expressions, windows, aggregates and policies that this process knows."
+                f"{place}: unknown class {_shown(name)}{did_you_mean(str(name), known_classes())} A"
+                " plan holds nodes, expressions, windows, aggregates and policies that this "
+                "process knows."
             )
         if issubclass(class_, Aggregate):
             parameters = self.value(written.get("parameters", []), f"{place}.parameters")
@@ -200,7 +204,8 @@ class _Reader:
         version = written.get("version")
         if version != class_version(class_):
             raise PlanError(
-                f"{place}: {name} has version {_shown(version)}; this version of the system reads {class_version(class_)}."
+                f"{place}: {name} has version {_shown(version)}; this version of the system reads "
+                f"{class_version(class_)}."
             )
         types = field_types(class_)
         fields = {key: item for key, item in written.items() if key not in ("class", "version")}
@@ -233,7 +238,8 @@ class _Reader:
         digest = code_digest(found.make if isinstance(found, Module) else found.run)
         if written.get("digest") != digest:
             raise PlanError(
-                f"{place}: the code of {label!r} is not the one that the plan was written with; give it another version=."
+                f"{place}: the code of {label!r} is not the one that the plan was written with; "
+                "give it another version=."
             )
         return found
 

@@ -65,8 +65,8 @@ def written_name(class_: type, place: str) -> str:
         and known_classes().get(class_.__name__) is not class_
     ):
         raise PlanError(
-            f"{place}: the class {class_.__name__} cannot be written in a plan: it is no frozen dataclass of the plan's, "
-            "or another class has its name."
+            f"{place}: the class {class_.__name__} cannot be written in a plan: it is no frozen "
+            "dataclass of the plan's, or another class has its name."
         )
     return class_.__name__
 

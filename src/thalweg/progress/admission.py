@@ -42,8 +42,8 @@ class Ingress:
     """Limits beyond which the clock of a row must be wrong; such rows are held apart."""
 
     patterns: bool = False
-    """Whether general punctuation may come, which may be about any columns: all rows are then judged
-    in one bucket, in their order."""
+    """Whether general punctuation may come, which may be about any columns: all rows are then
+    judged in one bucket, in their order."""
     columns: tuple[tuple[str, int], ...] = ()
     """Columns that progress as the start does, each with its disorder: no row comes whose value is
     that much smaller than the largest before it."""

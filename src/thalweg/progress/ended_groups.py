@@ -1,10 +1,11 @@
 """The groups of a source that have ended for ever, so that a row of one of them is late.
 
-The end of a group is passed downstream once, and every operator forgets the group. Its source cannot:
-a row that comes after all breaks a promise, and nothing else would notice. So the source keeps a digest of
-each such group, 16 bytes, in sorted runs that double in size: one more group costs a run of one now and
-then a merge of two, a snapshot writes the runs that are new, and a batch looks all its groups up
-at once. That is all that is left of a group, whatever it held; it ends with the source.
+The end of a group is passed downstream once, and every operator forgets the group. Its source
+cannot: a row that comes after all breaks a promise, and nothing else would notice. So the source
+keeps a digest of each such group, 16 bytes, in sorted runs that double in size: one more group
+costs a run of one now and then a merge of two, a snapshot writes the runs that are new, and a batch
+looks all its groups up at once. That is all that is left of a group, whatever it held; it ends with
+the source.
 """
 
 from __future__ import annotations

@@ -137,7 +137,8 @@ def estimated(percentile: float = 0.999, *, warmup: int = 1_000) -> Estimated:
     """The lateness of rows is measured as they come; this share of them is to be on time.
 
     The slack is made of the past alone, so a change for the worse makes rows late. More of them
-    than the share allows is reported by a warning (`EstimateWarning`) and in the status of the query.
+    than the share allows is reported by a warning (`EstimateWarning`) and in the status of the
+    query.
     """
     if not 0 < percentile <= 1:
         raise PlanError(
@@ -194,9 +195,11 @@ def quarantine(
         raise PlanError("quarantine: quorum= counts keys; give key= too.")
     return Quarantine(
         _at_least(0, duration_us(ahead, what="quarantine, ahead"), "quarantine, ahead"),
-        None
-        if behind is None
-        else _at_least(0, duration_us(behind, what="quarantine, behind"), "quarantine, behind"),
+        (
+            None
+            if behind is None
+            else _at_least(0, duration_us(behind, what="quarantine, behind"), "quarantine, behind")
+        ),
         key,
         _at_least(2, quorum, "quarantine, quorum"),
         _at_least(0, hold, "quarantine, hold"),
@@ -220,7 +223,8 @@ def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple
     for policy in candidates:
         if not isinstance(policy, (LateBy, LateByRows, Estimated, Timer, OnDemand)):
             raise PlanError(
-                f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), timer(), on_demand(); got {policy!r}."
+                f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), "
+                f"timer(), on_demand(); got {policy!r}."
             )
         if any(type(other) is type(policy) for other in policies):
             raise PlanError(

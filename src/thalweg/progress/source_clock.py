@@ -1,7 +1,7 @@
 """When a source last had rows, by the clock, and what the clock lets it promise.
 
-A timer promises after a silence (`Timer`), a request at any time (`OnDemand`). In-process the engine
-sets the clock; on Spark a ticker does, in chunks that are replayed with their micro-batch.
+A timer promises after a silence (`Timer`), a request at any time (`OnDemand`). In-process the
+engine sets the clock; on Spark a ticker does, in chunks that are replayed with their micro-batch.
 """
 
 from __future__ import annotations

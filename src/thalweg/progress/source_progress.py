@@ -11,8 +11,8 @@ The promise before a row is the largest of
     what the trackers of the other policies say                            (of its partition)
     with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
 
-Promises that leave are rolled down to the grid that an operator can use (`period`, or the smallest hop
-that reads the source).
+Promises that leave are rolled down to the grid that an operator can use (`period`, or the smallest
+hop that reads the source).
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class SourceProgress:
     def now(
         self, batch_progress: Progress, parts: Groups | None, earlier: Progress, grid: Grid | None
     ) -> Progress:
-        """The promise after a batch: the progress that came with it, merged with the promises of the
-        policies from the times observed."""
+        """The promise after a batch: the progress that came with it, merged with the promises of
+        the policies from the times observed."""
         policy = self.policy
         if not policy.observes or not self.newest:
             return batch_progress
@@ -238,9 +238,11 @@ class SourceProgress:
         """What is wrong with the estimates that reality has broken, by timeline."""
         found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
         return {
-            key: f"{tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack "
-            f"{tracker.slack} that was estimated for a share of {tracker.percentile:.6g}. Disorder "
-            "has grown; name a larger share, or give disorder=."
+            key: (
+                f"{tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack "
+                f"{tracker.slack} that was estimated for a share of {tracker.percentile:.6g}. "
+                "Disorder has grown; name a larger share, or give disorder=."
+            )
             for key, tracker in found
             if isinstance(tracker, EstimateTracker) and tracker.broken
         }

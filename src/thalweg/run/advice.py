@@ -110,7 +110,8 @@ def advise(
     if keys is not None and apart.any():
         names = sorted({str(key) for key in keys.filter(pa.array(apart)).unique().to_pylist()})
         reasons.append(
-            f"{int(apart.sum())} rows of {', '.join(names[:5])} have clocks far ahead of all others: they were left out"
+            f"{int(apart.sum())} rows of {', '.join(names[:5])} have clocks far ahead of all "
+            "others: they were left out"
         )
         times = times[~apart]
     before = np.maximum.accumulate(np.concatenate([[MIN_TIME], times]))[:-1]
@@ -128,7 +129,10 @@ def advise(
     )
     slack, policy = _policy(shares, target, reasons)
     if apart.any():
-        policy += f', quarantine=quarantine("{shown_duration(_round_up(max(10 * slack, length)))}", key=...)'
+        policy += (
+            f', quarantine=quarantine("{shown_duration(_round_up(max(10 * slack, length)))}",'
+            " key=...)"
+        )
     return Advice(
         len(times),
         span,
@@ -195,21 +199,25 @@ def _policy(shares: Mapping[float, int], target: float, reasons: list[str]) -> t
         return 0, "ordered()"
     if largest <= 2 * slack:
         reasons.append(
-            f"waiting for the last straggler takes no more than twice what {target:.6g} of the rows need"
+            f"waiting for the last straggler takes no more than twice what {target:.6g} of the rows"
+            " need"
         )
         slack = largest
     elif slack == 0:
         reasons.append(
-            f"{target:.6g} of the rows are in order; the others are up to {brief_duration(largest)} late"
+            f"{target:.6g} of the rows are in order; the others are up to {brief_duration(largest)}"
+            " late"
         )
     else:
         reasons.append(
-            f"{target:.6g} of the rows are at most {brief_duration(slack)} late; the last straggler {brief_duration(largest)}"
+            f"{target:.6g} of the rows are at most {brief_duration(slack)} late; the last straggler"
+            f" {brief_duration(largest)}"
         )
     cheaper = shares[0.99]
     if 0 < 10 * cheaper < slack:
         reasons.append(
-            f'late_by("{shown_duration(_round_up(cheaper))}") waits {slack / cheaper:.0f} times less, with 0.99 of the rows on time'
+            f'late_by("{shown_duration(_round_up(cheaper))}") waits {slack / cheaper:.0f} times'
+            " less, with 0.99 of the rows on time"
         )
     return slack, f'late_by("{shown_duration(_round_up(slack))}")'
 

@@ -1,4 +1,5 @@
-"""The in-process engine: a query graph driven by pushing batches; `pulling` reads its inputs for it.
+"""The in-process engine: a query graph driven by pushing batches; `pulling` reads its inputs for
+it.
 
 It is the reference for every other runner and useful by itself in notebooks and tests. One engine
 runs one query; it is not shared between threads.
@@ -60,7 +61,8 @@ LEDGER_LIMIT = 10_000
 _ITSELF = "(engine)"
 """Where a snapshot holds what the engine itself remembers."""
 _FIRST_TUNED = 64
-"""After so many batches strategies are chosen by what was measured, and again after twice as many."""
+"""After so many batches strategies are chosen by what was measured, and again after twice as
+many."""
 
 
 def wall_clock() -> int:
@@ -92,9 +94,9 @@ class Engine:
         now: Callable[[], int] = wall_clock,
         on_late: Callable[[str, pa.Table], None] | None = None,
     ) -> None:
-        """`strategy` is the order of work (`docs/graph.md`); it changes no answer. `on_late` is called
-        after a push with the source and the entries of its late ledger; without it the newest
-        `LEDGER_LIMIT` entries of each source wait for `late`."""
+        """`strategy` is the order of work (`docs/graph.md`); it changes no answer. `on_late` is
+        called after a push with the source and the entries of its late ledger; without it the
+        newest `LEDGER_LIMIT` entries of each source wait for `late`."""
         self.query = node_of(query, "the query")
         self._consistency = Consistency(
             consistency, 0 if hold is None else duration_us(hold, what="hold")
@@ -115,8 +117,9 @@ class Engine:
         for node in self._nodes.values():
             if isinstance(node, MergedSource):
                 raise PlanError(
-                    f"the source {node.name!r} merges logs, which a query on Spark reads. In-process, "
-                    "merge them with thalweg.merging.LoggedMerge and push what comes out."
+                    f"the source {node.name!r} merges logs, which a query on Spark reads. "
+                    "In-process, merge them with thalweg.merging.LoggedMerge and push what comes "
+                    "out."
                 )
         policies = [node.ingress for node in self._nodes.values()]
         self._records: dict[str, list[Records]] = {}
@@ -345,9 +348,12 @@ class Engine:
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()
-        boxes = pattern.to_boxes()
-        if boxes:
-            return self.push(source, Batch.empty(self._schema_of(source), Progress(boxes=boxes)))
+        column_promises = pattern.to_column_promises()
+        if column_promises:
+            return self.push(
+                source,
+                Batch.empty(self._schema_of(source), Progress(column_promises=column_promises)),
+            )
         self._ingress(source).punctuate(pattern)
         return self.push(source, Batch.empty(self._schema_of(source)))
 
@@ -372,7 +378,8 @@ class Engine:
         return self._ingress(source).ledger.count
 
     def late_unlisted(self, source: str) -> int:
-        """How many of them the ledger no longer lists, because its entries were not taken in time."""
+        """How many of them the ledger no longer lists, because its entries were not taken in
+        time."""
         return self._ingress(source).ledger.unlisted
 
     def dead_letters(self) -> pa.Table:

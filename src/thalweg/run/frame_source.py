@@ -41,8 +41,8 @@ def from_frame(
 
     `time` is the column with the start, `end` the one with the end; without it events last
     `duration`. `columns` are the names and types of its columns, instead of those that its rows
-    suggest; with them it may have no rows. `tw.table(query)` and `tw.changes(query)` then need no inputs. Other arguments are
-    those of `source`.
+    suggest; with them it may have no rows. `tw.table(query)` and `tw.changes(query)` then need no
+    inputs. Other arguments are those of `source`.
     """
     if name is None:
         name = _place_name(str(frame)) if isinstance(frame, (str, Path)) else "frame"
@@ -105,8 +105,8 @@ def _require_times(table: pa.Table, names: tuple[str | None, ...], where: str) -
             texts = table.column(name)
             row = first_wrong_time(texts)
             raise TypeMismatchError(
-                f"{where}, row {row}: the time {name!r} is {texts[row].as_py()!r}, which is no ISO 8601, such as "
-                "2026-03-01T10:05:00Z; parse it first."
+                f"{where}, row {row}: the time {name!r} is {texts[row].as_py()!r}, which is no ISO "
+                "8601, such as 2026-03-01T10:05:00Z; parse it first."
             )
 
 

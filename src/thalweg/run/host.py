@@ -254,7 +254,8 @@ class Host:
                     else "its history, which declares"
                 )
                 raise PlanError(
-                    f"the host reads the source {node.name!r} for {others} it in another way; declare it alike."
+                    f"the host reads the source {node.name!r} for {others} it in another way; "
+                    "declare it alike."
                 )
         self._sources = found
 
@@ -266,7 +267,8 @@ class Host:
     def _hosted(self, name: str) -> HostedQuery:
         if name not in self._queries:
             raise PlanError(
-                f"the host has no query {name!r}{did_you_mean(name, self._queries)} Queries: {', '.join(self._queries) or 'none'}."
+                f"the host has no query {name!r}{did_you_mean(name, self._queries)} Queries: "
+                f"{', '.join(self._queries) or 'none'}."
             )
         return self._queries[name]
 
@@ -296,7 +298,8 @@ class Host:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """A failure of an operator leaves state that is not whole; refused input changes nothing."""
+        """A failure of an operator leaves state that is not whole; refused input changes
+        nothing."""
         if self._broken is not None:
             raise StateError("a query failed earlier and the host's state is not whole.") from (
                 self._broken
@@ -364,7 +367,8 @@ class Host:
         operator = self._graph.sources.get(source)
         if operator is None:
             raise PlanError(
-                f"no query of the host reads a source {source!r}{did_you_mean(source, self._graph.sources)}"
+                "no query of the host reads a source "
+                f"{source!r}{did_you_mean(source, self._graph.sources)}"
             )
         assert isinstance(operator.kernel, IngressKernel)
         return operator.kernel
@@ -389,7 +393,8 @@ class Host:
 
     def dead_letters(self, name: str) -> pa.Table:
         """The windows, since the last call, that modules of a query failed on and it went on
-        without (`on_error="skip"`). Those of an operator that several queries share go to the first that asks."""
+        without (`on_error="skip"`). Those of an operator that several queries share go to the first
+        that asks."""
         kernels = [operator.kernel for operator in self._hosted(name).operators]
         return pa.concat_tables(
             [

@@ -70,9 +70,9 @@ class HostBuild:
         uses: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         """`point` numbers the rows that were admitted before. A query that reads them too
-        (`from_history`) shares no operators: those of others have passed these rows. `whole` is
-        the first time from which windows have missed nothing. `uses` are the operators that the query had when it was saved,
-        by name and class."""
+        (`from_history`) shares no operators: those of others have passed these rows. `whole` is the
+        first time from which windows have missed nothing. `uses` are the operators that the query
+        had when it was saved, by name and class."""
         self._name, self.consistency, self._hosted = name, consistency, hosted
         self.point, self._whole, self._carried = point, whole, carried or {}
         self.from_history = from_history

@@ -1,7 +1,7 @@
 """A host as bytes: its queries as plans, the operators each of them uses, and all state.
 
-Plans are written as JSON (`plan.written`), state as Arrow; nothing is unpickled. Functions and modules
-that only this process knows are given again when the host is restored.
+Plans are written as JSON (`plan.written`), state as Arrow; nothing is unpickled. Functions and
+modules that only this process knows are given again when the host is restored.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ __all__ = ["LaterRows"]
 class LaterRows(Operator):
     """Adjusts of rows that were admitted before a point are left out; everything else passes.
 
-    Of two equal rows an adjust means the earlier one. State: the rows from before the point that may still
-    be adjusted, until the promise has passed their ends.
+    Of two equal rows an adjust means the earlier one. State: the rows from before the point that
+    may still be adjusted, until the promise has passed their ends.
     """
 
     def __init__(self, before: Delta) -> None:

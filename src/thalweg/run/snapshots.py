@@ -111,7 +111,8 @@ def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
         raise StateError("these bytes are no snapshot of this version.")
     if metadata.get(b"plan") != mark.encode():
         raise StateError(
-            "the snapshot belongs to another query, or to this one with another consistency; restore it into the query that made it."
+            "the snapshot belongs to another query, or to this one with another consistency; "
+            "restore it into the query that made it."
         )
     state: dict[str, Slices] = {}
     for operator, name, blob in zip(*(column.to_pylist() for column in table.columns), strict=True):

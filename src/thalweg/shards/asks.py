@@ -1,9 +1,9 @@
 """Promises on demand between micro-batches: the next one asks for what the last one waits for.
 
-Every bucket reports what it waits for. From all reports follows which sources are missing, what each
-would have to promise, and from which time of the clock on it can. The tickers of the sources read
-that in a file in the checkpoint. Where nothing waits, or where a source is missing that cannot be
-asked, the file is empty, and no ticker makes a micro-batch.
+Every bucket reports what it waits for. From all reports follows which sources are missing, what
+each would have to promise, and from which time of the clock on it can. The tickers of the sources
+read that in a file in the checkpoint. Where nothing waits, or where a source is missing that cannot
+be asked, the file is empty, and no ticker makes a micro-batch.
 
 The file only decides when a micro-batch runs: the time of a tick is in the offsets. If the newest
 micro-batch is not in the file, since the process was killed before, all sources are asked once.

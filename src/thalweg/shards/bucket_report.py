@@ -23,8 +23,8 @@ def report_of(
     progress: Progress,
     oldest: int | None,
 ) -> dict[str, Any]:
-    """The promise, the waits and the notes of a bucket. `oldest` is the time of a row that waits for
-    the first promise."""
+    """The promise, the waits and the notes of a bucket. `oldest` is the time of a row that waits
+    for the first promise."""
     why = explain_wait(graph, progress, None)
     waits = missing = _waits(why, inputs)
     if progress.cti == MIN_TIME and oldest is not None:

@@ -122,9 +122,9 @@ def bad_times(table: pa.Table, panes: Panes) -> pa.ChunkedArray:
 
 
 def batch_of_cells(table: pa.Table, panes: Panes) -> tuple[Batch, Header]:
-    """A table of keys, start of the pane, newest time, number of rows and sums as a batch of partial
-    sums, and the header for the rows that became them. Rows without a pane were rejected by a
-    condition: they count as read."""
+    """A table of keys, start of the pane, newest time, number of rows and sums as a batch of
+    partial sums, and the header for the rows that became them. Rows without a pane were rejected by
+    a condition: they count as read."""
     by = len(panes.keys)
     pane, newest, rows = table.columns[by:][:3]
     header = Header(newest=pc.max(newest).as_py(), rows=pc.sum(rows).as_py() or 0)

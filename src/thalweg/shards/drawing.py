@@ -1,5 +1,5 @@
-"""Fragments as a drawing, in the text of Mermaid: what runs where rows are read, what in the buckets,
-and by which keys rows are exchanged between them."""
+"""Fragments as a drawing, in the text of Mermaid: what runs where rows are read, what in the
+buckets, and by which keys rows are exchanged between them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class OutputPart(NamedTuple):
 
 def progress_blob(progress: Progress) -> bytes | None:
     """Promises beyond the common one, as a bucket sends them beside its figures."""
-    if not progress.speaks_of_groups and not progress.boxes:
+    if not progress.speaks_of_groups and not progress.column_promises:
         return None
     return progress_text(progress).encode()
 

@@ -96,7 +96,7 @@ class Header:
     scoped: list[Any] = field(default_factory=list)
     """Promises for single groups: [values, time]; each value packed, since JSON has no word for
     dates and the like."""
-    boxes: list[Any] = field(default_factory=list)
+    column_promises: list[Any] = field(default_factory=list)
     """Promises over columns: [columns, bounds]."""
     patterns: list[str] = field(default_factory=list)
     """General punctuation that follows it, as text."""
@@ -128,7 +128,7 @@ class Header:
 
     @property
     def progress(self) -> Progress:
-        if self.cti is None and not self.scoped and not self.boxes:
+        if self.cti is None and not self.scoped and not self.column_promises:
             return NO_PROGRESS
         common = NO_PROGRESS.cti if self.cti is None else self.cti
         scoped = {
@@ -138,7 +138,7 @@ class Header:
             common,
             tuple(self.scope_columns),
             scoped,
-            {tuple(names): tuple(bounds) for names, bounds in self.boxes},
+            {tuple(names): tuple(bounds) for names, bounds in self.column_promises},
         )
 
     def seeing(self, sighting: Sighting | None) -> Header:
@@ -160,9 +160,15 @@ class Header:
             [[pack_values([value]) for value in scope], time]
             for scope, time in progress.scoped.items()
         ]
-        boxes = [[list(names), list(bounds)] for names, bounds in progress.boxes.items()]
+        column_promises = [
+            [list(names), list(bounds)] for names, bounds in progress.column_promises.items()
+        ]
         return replace(
-            self, cti=cti, scope_columns=progress.scope_columns, scoped=scoped, boxes=boxes
+            self,
+            cti=cti,
+            scope_columns=progress.scope_columns,
+            scoped=scoped,
+            column_promises=column_promises,
         )
 
     def to_json(self) -> str:

@@ -1,8 +1,9 @@
 """One input of a fragment in one bucket: its chunks become batches with promises.
 
-The header of every chunk has what its source promises, or what its rows show (see `inputs`). An input's promise
-is the smallest over the parts of its source. All buckets see every header, so all come to the same
-promises. Rows are judged late by the promise that stood when their micro-batch began.
+The header of every chunk has what its source promises, or what its rows show (see `inputs`). An
+input's promise is the smallest over the parts of its source. All buckets see every header, so all
+come to the same promises. Rows are judged late by the promise that stood when their micro-batch
+began.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.errors import LateEventError
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes
+from thalweg.model.column_promises import ColumnPromises
 from thalweg.model.progress import Progress
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
@@ -73,7 +74,7 @@ class FragmentInput:
         period = self.entry.source.ingress.period
         return None if period is None else (period, 0)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # chunks
 
     def batches(self, chunks: list[Chunk], now: float) -> Iterator[Batch]:
@@ -94,7 +95,9 @@ class FragmentInput:
         parts = [chunk.batch(self.schema) for chunk in chunks if chunk.blob]
         batch = self._without_late_panes(Batch.concat(parts, self.schema))
         memory.cti = max(memory.cti, self.promise(now))
-        promises = self.progress_at(memory.cti).merge(Progress(boxes=self._column_promises()))
+        promises = self.progress_at(memory.cti).merge(
+            Progress(column_promises=self._column_promises())
+        )
         yield batch.with_progress(reduce(Progress.merge, self._group_promises(chunks), promises))
 
     def _batch_in_sequence(self, chunk: Chunk) -> Batch:
@@ -117,13 +120,14 @@ class FragmentInput:
         assert source is not None
         if source.ingress.late == "error":
             raise LateEventError(
-                f"source {source.name!r}: {rows} rows come before the promise {promise} of their source. "
-                "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
+                f"source {source.name!r}: {rows} rows come before the promise {promise} of their "
+                "source. Give the source more disorder=, or a policy late='drop', 'adjust' or "
+                "'side'."
             )
         self.memory.late += rows
         return batch.filter(~late)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def promise(self, now: float) -> int:
@@ -156,17 +160,17 @@ class FragmentInput:
             self.memory.seen_at = now  # the time starts with the query, not with the epoch
         return self.idle_after is not None and now - self.memory.seen_at >= self.idle_after
 
-    def _column_promises(self) -> Boxes:
+    def _column_promises(self) -> ColumnPromises:
         """The promises over columns that every part of the source, or every bucket of the fragment
         upstream, makes."""
         memory = self.memory
-        if not memory.boxes or len(memory.promised) < (self.expected_parts or 1):
+        if not memory.column_promises or len(memory.promised) < (self.expected_parts or 1):
             return {}
         headers = [
-            Header(cti=cti, boxes=memory.boxes.get(part, []))
+            Header(cti=cti, column_promises=memory.column_promises.get(part, []))
             for part, cti in memory.promised.items()
         ]
-        return reduce(Progress.meet, (header.progress for header in headers)).boxes
+        return reduce(Progress.meet, (header.progress for header in headers)).column_promises
 
     def _group_promises(self, chunks: list[Chunk]) -> Iterator[Progress]:
         """What a source of one part promises for single groups."""

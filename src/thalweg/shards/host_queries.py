@@ -1,4 +1,5 @@
-"""Adding, removing and replacing the queries of a host: what is checked before a version is written."""
+"""Adding, removing and replacing the queries of a host: what is checked before a version is
+written."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ class HostQueries:
             return self._write([], [entry])
         if old.path is not None:
             raise PlanError(
-                f"the query {name!r} would begin anew, and its files be mixed with those of the old one. "
-                "Remove it, and add the new one with a path of its own."
+                f"the query {name!r} would begin anew, and its files be mixed with those of the old"
+                " one. Remove it, and add the new one with a path of its own."
             )
         entry = replace(entry, id=f"{name}@{version}", version=version, partial=partial, revision=0)
         return self._write([old.id], [entry])
@@ -89,7 +90,8 @@ class HostQueries:
         if not found:
             names = list(self.live)
             raise PlanError(
-                f"the host has no query {name!r}{did_you_mean(name, names)} Queries: {', '.join(names) or 'none'}."
+                f"the host has no query {name!r}{did_you_mean(name, names)} Queries: "
+                f"{', '.join(names) or 'none'}."
             )
         return found[0]
 

@@ -4,10 +4,10 @@
     "sources"            a token, and the progress of each source
     query id/fragment/   the slices of one query (see `state`), with a directory of their own
 
-A query reads a source from the first chunk of its version on; its input then begins where the source
-has come, so that lateness is judged as it is for queries that have read the source from the start.
-Everything that is decided here follows from chunks and state alone: a micro-batch that runs again,
-and every bucket, decides the same.
+A query reads a source from the first chunk of its version on; its input then begins where the
+source has come, so that lateness is judged as it is for queries that have read the source from the
+start. Everything that is decided here follows from chunks and state alone: a micro-batch that runs
+again, and every bucket, decides the same.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class _SourceState:
 
 
 class StageRunner:
-    """`process` takes the chunks of a micro-batch and gives rows for later stages and the output."""
+    """`process` takes the chunks of a micro-batch and gives rows for later stages and the
+    output."""
 
     def __init__(self, spec: HostSpec, stage: int, bucket: int) -> None:
         self._spec = spec
@@ -152,7 +153,8 @@ class StageRunner:
         for change in new:
             if change.version != self._roster.version + 1:
                 raise StateError(
-                    f"stage {self._stage}, bucket {self._bucket}: version {self._roster.version + 1} of the host's queries never came."
+                    f"stage {self._stage}, bucket {self._bucket}: version "
+                    f"{self._roster.version + 1} of the host's queries never came."
                 )
             self._roster.apply(change)
         for id_, query in before.items():
@@ -185,7 +187,10 @@ class StageRunner:
             self._parts[part.prefix] = part
 
     def _slices(self, part: _Part, store: Store) -> SliceStore:
-        where = f"query {part.query.entry.name!r}, fragment {part.fragment.number}, bucket {self._bucket}"
+        where = (
+            f"query {part.query.entry.name!r}, fragment {part.fragment.number}, bucket "
+            f"{self._bucket}"
+        )
         return SliceStore(_Prefixed(store, part.prefix), part.memory, where)
 
     # --------------------------------------------------------------------------------------------

@@ -43,12 +43,12 @@ class InputMemory:
     """By part of the source: where the last chunk ended."""
     seen: dict[str, float] = field(default_factory=dict)
     """By part of the source: when it last had rows."""
-    boxes: dict[str, list[list[list[Any]]]] = field(default_factory=dict)
+    column_promises: dict[str, list[list[list[Any]]]] = field(default_factory=dict)
     """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     woken: int = MIN_TIME
-    """The promise that a clock, or the other inputs while it was idle, made for it; earlier promises
-    in its data are out of date."""
+    """The promise that a clock, or the other inputs while it was idle, made for it; earlier
+    promises in its data are out of date."""
     seen_at: float = 0.0
     late: int = 0
     asked: bool = False
@@ -85,7 +85,8 @@ class InputMemory:
         return of_source
 
     def keep_silence(self, before: SourceClock) -> None:
-        """All rows went into quarantine, which does not end a silence: it counts from before them."""
+        """All rows went into quarantine, which does not end a silence: it counts from before
+        them."""
         self.clock = replace(self.clock, rows_at=before.rows_at)
 
     def follow(self, source: str, chunk: Chunk) -> None:
@@ -96,21 +97,22 @@ class InputMemory:
             expected = self.position.get(part)
             if expected is not None and header.begin != expected:
                 raise StateError(
-                    f"source {source!r}, partition {part!r}: the next input begins at {header.begin}, but the state has seen "
-                    f"everything up to {expected}. The checkpoint's offsets do not belong to its state: they were changed or "
+                    f"source {source!r}, partition {part!r}: the next input begins at "
+                    f"{header.begin}, but the state has seen everything up to {expected}. The "
+                    "checkpoint's offsets do not belong to its state: they were changed or "
                     "restored apart. Restore the whole checkpoint, or start a new one."
                 )
             self.position[part] = header.end
         if header.newest is not None:
             self.seen_rows = self.seen_rows.see_newest(part, header.newest)
-        if header.boxes:
-            self.boxes[part] = header.boxes
+        if header.column_promises:
+            self.column_promises[part] = header.column_promises
         if header.cti is not None:
             self.promised[part] = max(header.cti, self.promised.get(part, MIN_TIME))
 
     def follow_source(self, chunks: Iterable[Chunk], source: Source) -> None:
-        """Update a source's progress from the chunks of a micro-batch, for inputs that begin to read
-        it later."""
+        """Update a source's progress from the chunks of a micro-batch, for inputs that begin to
+        read it later."""
         of_source = self.without_ticks(chunks)
         for chunk in of_source:
             self.follow(source.name, chunk)

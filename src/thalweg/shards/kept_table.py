@@ -1,4 +1,5 @@
-"""The table of a query that is kept in memory, and in its checkpoint, so that a restart has it again.
+"""The table of a query that is kept in memory, and in its checkpoint, so that a restart has it
+again.
 
 Each micro-batch leaves its changes in a file of its own, which is replaced if the batch runs again;
 now and then the older ones are put together. Without a folder the table is in memory alone.
@@ -100,8 +101,9 @@ class KeptTable:
                     self._take(batch, self._read(path))
                 elif batch <= finished:
                     raise StateError(
-                        f"the checkpoint has run {finished + 1} micro-batches, but the table of micro-batch {batch} is not in it: "
-                        "its answers went elsewhere. Start with the to= it was started with, or with a new checkpoint."
+                        f"the checkpoint has run {finished + 1} micro-batches, but the table of "
+                        f"micro-batch {batch} is not in it: its answers went elsewhere. Start with "
+                        "the to= it was started with, or with a new checkpoint."
                     )
         except (pa.ArrowException, OSError) as reason:
             raise StateError(
@@ -112,7 +114,8 @@ class KeptTable:
         batch = batch_of_blob(path.read_bytes())
         if not batch.schema.equals(self._schema):
             raise StateError(
-                f"{path.name}: the table in the checkpoint has other columns than the query; start with a new checkpoint."
+                f"{path.name}: the table in the checkpoint has other columns than the query; start "
+                "with a new checkpoint."
             )
         return Delta.of_batch(batch)
 

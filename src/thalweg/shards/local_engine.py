@@ -155,7 +155,8 @@ class DividedEngine:
         return self._micro_batch(rows)
 
     def tick(self) -> list[Batch]:
-        """Send the time to the fragments, for sources whose promises follow a clock; what came out."""
+        """Send the time to the fragments, for sources whose promises follow a clock; what came
+        out."""
         out = []
         for name, source in self._sources.items():
             if source.ingress.clocks or name in self._stamped:

@@ -127,7 +127,7 @@ class _Cutter:
             below = self.exchange(below, keys)
         return self._over(node, below)
 
-    # --------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # several inputs
 
     def _side_by_side(self, node: Node, below: list[_Placed]) -> _Placed:
@@ -157,7 +157,7 @@ class _Cutter:
         inputs = {name: entry for side in below for name, entry in side.inputs.items()}
         return _Placed(node.with_children(*(side.plan for side in below)), False, keys, inputs)
 
-    # ----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # exchange
 
     def exchange(self, placed: _Placed, keys: Keys) -> _Placed:
@@ -253,7 +253,7 @@ class _Cutter:
         return self._over(node, self.cut_free(below, keys))
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # keys
 
 
@@ -285,7 +285,7 @@ def _agreed(below: list[_Placed], sides: tuple[Keys, ...]) -> list[int]:
     return list(range(len(sides[0])))
 
 
-# --------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # plans
 
 
@@ -337,5 +337,6 @@ def require_patterns(source: Source) -> None:
     not exist behind an exchange."""
     if not source.ingress.patterns:
         raise PlanError(
-            f"source {source.name!r}: punctuation with ranges is known only where the source says that it may come, patterns=True."
+            f"source {source.name!r}: punctuation with ranges is known only where the source says "
+            "that it may come, patterns=True."
         )

@@ -1,9 +1,9 @@
 """The queries of a host, version by version: an append-only log in the checkpoint.
 
-Each version is a file of its own, `queries/00000003.json`, with the queries that it removes and adds,
-a digest of itself and that of the version before. It is written whole or not at all, and is there
-when `append` returns. A file that was changed, or one that is missing, is refused. Plans are JSON
-(`plan.written`): nothing is unpickled.
+Each version is a file of its own, `queries/00000003.json`, with the queries that it removes and
+adds, a digest of itself and that of the version before. It is written whole or not at all, and is
+there when `append` returns. A file that was changed, or one that is missing, is refused. Plans are
+JSON (`plan.written`): nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class QueryRegistry:
         if found != list(range(1, len(found) + 1)):
             lost = min(set(range(1, (found or [0])[-1] + 1)) - set(found))
             raise StateError(
-                f"{self._folder.name}: version {lost} of the host's queries is gone. Restore the whole checkpoint."
+                f"{self._folder.name}: version {lost} of the host's queries is gone. Restore the "
+                "whole checkpoint."
             )
         self._known = []
         self.changes()
@@ -115,8 +116,9 @@ class QueryRegistry:
         changes = self.changes()
         if not 0 <= after <= upto <= len(changes):
             raise StateError(
-                f"{self._folder.name}: the checkpoint asks for the versions {after} to {upto} of the host's queries, of which "
-                f"there are {len(changes)}. They were restored apart; restore the whole checkpoint."
+                f"{self._folder.name}: the checkpoint asks for the versions {after} to {upto} of "
+                f"the host's queries, of which there are {len(changes)}. They were restored apart; "
+                "restore the whole checkpoint."
             )
         return changes[after:upto]
 
@@ -158,8 +160,8 @@ class QueryRegistry:
         except (OSError, ValueError, KeyError, TypeError):
             pass
         raise StateError(
-            f"{self._folder.name}/{path.name}: this version of the host's queries is not what was written. "
-            "Restore the whole checkpoint."
+            f"{self._folder.name}/{path.name}: this version of the host's queries is not what was "
+            "written. Restore the whole checkpoint."
         )
 
 

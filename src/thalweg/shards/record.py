@@ -61,14 +61,15 @@ class ProgressRecord:
         if not self._file.exists():
             if _numbers(self._folder / "offsets") or (self._folder / "metadata").exists():
                 raise StateError(
-                    f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record is gone. "
-                    "Restore the whole checkpoint, or start with a new one."
+                    f"{self._folder.name}: this checkpoint was not made by Thalweg, or its record "
+                    "is gone. Restore the whole checkpoint, or start with a new one."
                 )
             return
         entries = list(self._read())
         if not entries:
             raise StateError(
-                f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole checkpoint."
+                f"{self._folder.name}: thalweg/record.jsonl is damaged. Restore the whole "
+                "checkpoint."
             )
         self._compare_query(entries[-1]["query"])
         self.identity = entries[-1].get("checkpoint", self.identity)
@@ -109,8 +110,9 @@ class ProgressRecord:
         words, words_now = record.pop("words", {}), now.pop("words", {})
         if record != now:
             raise StateError(
-                f"{self._folder.name}: the checkpoint belongs to another query. {_differences(record, now)} "
-                "Start the query that it belongs to, or give this one a new checkpoint."
+                f"{self._folder.name}: the checkpoint belongs to another query. "
+                f"{_differences(record, now)} Start the query that it belongs to, or give this one "
+                "a new checkpoint."
             )
         for fragment, signatures in operators_now.items():
             words_of_fragment = (words.get(fragment, {}), words_now.get(fragment, {}))
@@ -123,17 +125,19 @@ class ProgressRecord:
         changed = [name for name in code if name in code_now and code[name] != code_now[name]]
         if changed:
             raise StateError(
-                f"{self._folder.name}: the code of the module {changed[0]} has changed since the checkpoint was made, under the same "
-                "version; old answers and new ones would be mixed. Go on with the code as it was, or give the module another "
-                "version= and start with a new checkpoint."
+                f"{self._folder.name}: the code of the module {changed[0]} has changed since the "
+                "checkpoint was made, under the same version; old answers and new ones would be "
+                "mixed. Go on with the code as it was, or give the module another version= and "
+                "start with a new checkpoint."
             )
 
     def _compare(self, name: str, digest: str) -> None:
         found = _digest(self._folder / name)
         if found is not None and found != digest:
             raise StateError(
-                f"{self._folder.name}: the file {name} of the checkpoint is not what was written: it was damaged, changed or mixed with "
-                "another checkpoint. Going on would count rows twice or lose some. Restore the whole checkpoint."
+                f"{self._folder.name}: the file {name} of the checkpoint is not what was written: "
+                "it was damaged, changed or mixed with another checkpoint. Going on would count "
+                "rows twice or lose some. Restore the whole checkpoint."
             )
 
     def _parse(self, name: str) -> None:
@@ -146,7 +150,8 @@ class ProgressRecord:
             whole = False
         if not whole:
             raise StateError(
-                f"{self._folder.name}: the file {name} of the checkpoint is damaged. Restore the whole checkpoint."
+                f"{self._folder.name}: the file {name} of the checkpoint is damaged. Restore the "
+                "whole checkpoint."
             )
 
     def _commits(self, entries: list[dict[str, Any]]) -> None:
@@ -156,16 +161,19 @@ class ProgressRecord:
         commits = _numbers(self._folder / "commits")
         if not offsets:
             raise StateError(
-                f"{self._folder.name}: the offset log is empty, but {len(entries)} batches were recorded. Restore the checkpoint."
+                f"{self._folder.name}: the offset log is empty, but {len(entries)} batches were "
+                "recorded. Restore the checkpoint."
             )
         newest = max(offsets)
         if newest < entries[-1]["batch"]:
             raise StateError(
-                f"{self._folder.name}: batch {entries[-1]['batch']} was run, but its offsets are gone. Restore the checkpoint."
+                f"{self._folder.name}: batch {entries[-1]['batch']} was run, but its offsets are "
+                "gone. Restore the checkpoint."
             )
         if newest - 1 in offsets and newest - 1 not in commits:
             raise StateError(
-                f"{self._folder.name}: the mark that batch {newest - 1} is done is gone. Restore the checkpoint."
+                f"{self._folder.name}: the mark that batch {newest - 1} is done is gone. Restore "
+                "the checkpoint."
             )
 
     def note(self, batch: int) -> None:
@@ -173,7 +181,8 @@ class ProgressRecord:
         offsets = _digest(self._folder / "offsets" / str(batch))
         if offsets is None:
             raise StateError(
-                f"{self._folder.name}: batch {batch} runs, but its offsets are not in the checkpoint."
+                f"{self._folder.name}: batch {batch} runs, but its offsets are not in the "
+                "checkpoint."
             )
         if self._lines == 0 and self._file.exists():
             entries = list(self._read())
@@ -233,7 +242,8 @@ class ProgressRecord:
             entry = _entry(line, before)
             if entry is None:
                 raise StateError(
-                    f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. Restore the whole checkpoint."
+                    f"{self._folder.name}: line {number} of thalweg/record.jsonl is damaged. "
+                    "Restore the whole checkpoint."
                 )
             before = entry["digest"]
             yield entry
@@ -289,8 +299,8 @@ def _require_fitting(
             raise StateError(f"{where}: {reason}") from None
         operator, was, is_now = changed[0]
         raise StateError(
-            f"{where}: the checkpoint was made by another query: {operator} was {was!r}, and is now "
-            f"{is_now!r}. What it has kept does not fit. Start the changed query with a new "
+            f"{where}: the checkpoint was made by another query: {operator} was {was!r}, and is now"
+            f" {is_now!r}. What it has kept does not fit. Start the changed query with a new "
             "checkpoint, or go on with the query as it was."
         ) from None
 

@@ -64,7 +64,8 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
         return int(content["batch"]), reports
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as reason:
         raise StateError(
-            f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is damaged."
+            f"{checkpoint.name} has no report: no query has run a micro-batch with it yet, or it is"
+            " damaged."
         ) from reason
 
 

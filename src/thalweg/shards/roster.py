@@ -1,8 +1,8 @@
 """The queries of a host at one version, divided into stages and joined by exchanges.
 
-A host has a fixed number of stages, each a number of buckets. A fragment of a query runs in the stage
-of its depth: the number of exchanges that lie before it. Buckets are numbers, so any query with so
-many exchanges fits, whatever its keys are.
+A host has a fixed number of stages, each a number of buckets. A fragment of a query runs in the
+stage of its depth: the number of exchanges that lie before it. Buckets are numbers, so any query
+with so many exchanges fits, whatever its keys are.
 
 Inputs of fragments that read a source alike (the same operators before the exchange, the same keys,
 the same buckets) are one *channel*: its rows are computed and exchanged once for all of them.
@@ -164,8 +164,9 @@ class Roster:
         needed = 1 + max(live.stages.values())
         if needed > self.stages:
             raise PlanError(
-                f"the query {entry.name!r} needs {needed} stages (it exchanges its rows {needed} times), the host has {self.stages}. "
-                f"Start a host with stages={needed}, or start the query by itself."
+                f"the query {entry.name!r} needs {needed} stages (it exchanges its rows {needed} "
+                f"times), the host has {self.stages}. Start a host with stages={needed}, or start "
+                "the query by itself."
             )
         for channel in live.channels:
             self._require_source(channel.entry.source)
@@ -176,7 +177,8 @@ class Roster:
         declared = self._sources.get(source.name)
         if declared is None:
             raise PlanError(
-                f"the host has no source {source.name!r}; its sources are {', '.join(self._sources)}."
+                f"the host has no source {source.name!r}; its sources are "
+                f"{', '.join(self._sources)}."
             )
         if (declared.columns, declared.ingress, declared.declared) != (
             source.columns,
@@ -184,7 +186,8 @@ class Roster:
             source.declared,
         ):
             raise PlanError(
-                f"the host declares the source {source.name!r} in another way; use the stream that the host was given."
+                f"the host declares the source {source.name!r} in another way; use the stream that "
+                "the host was given."
             )
 
     def channels(self, source: str) -> dict[str, Channel]:

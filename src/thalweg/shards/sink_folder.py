@@ -60,30 +60,35 @@ class SinkFolder:
         if owner is None:
             if shown:
                 raise StateError(
-                    f"{self.path} already holds {', '.join(shown[:3])}, which this checkpoint did not write: "
-                    "answers would be mixed or counted twice. Give another path=, or empty the folder."
+                    f"{self.path} already holds {', '.join(shown[:3])}, which this checkpoint did "
+                    "not write: answers would be mixed or counted twice. Give another path=, or "
+                    "empty the folder."
                 )
         elif owner["checkpoint"] != checkpoint:
             raise StateError(
-                f"{self.path} holds the answers of another checkpoint: they would be mixed or counted twice. "
-                "Start with the checkpoint that wrote them, give another path=, or empty the folder."
+                f"{self.path} holds the answers of another checkpoint: they would be mixed or "
+                "counted twice. Start with the checkpoint that wrote them, give another path=, or "
+                "empty the folder."
             )
         elif owner["format"] != self.format:
             raise StateError(
-                f"{self.path} was written as {owner['format']}; go on with to={owner['format']!r}, or give another path=."
+                f"{self.path} was written as {owner['format']}; go on with to={owner['format']!r}, "
+                "or give another path=."
             )
         found = {int(match[1]) for name in shown if (match := _BATCH.fullmatch(name))}
         beyond = sorted(number for number in found if number > last)
         if beyond:
             raise StateError(
-                f"{self.path} holds the micro-batches {_range(beyond)}, which the checkpoint does not know (it has come to "
-                f"{last}): the checkpoint is an older copy. Restore the newest one, or remove those folders and start again."
+                f"{self.path} holds the micro-batches {_range(beyond)}, which the checkpoint does "
+                f"not know (it has come to {last}): the checkpoint is an older copy. Restore the "
+                "newest one, or remove those folders and start again."
             )
         missing = sorted(set(range(finished + 1)) - found)
         if missing:
             raise StateError(
-                f"{self.path} lacks the micro-batches {_range(missing)}, which the checkpoint has written already and will not "
-                "write again. Restore them, or start anew with an empty path and a new checkpoint."
+                f"{self.path} lacks the micro-batches {_range(missing)}, which the checkpoint has "
+                "written already and will not write again. Restore them, or start anew with an "
+                "empty path and a new checkpoint."
             )
 
     def claim(self, checkpoint: str) -> None:
@@ -103,7 +108,8 @@ class SinkFolder:
             return {key: str(owner[key]) for key in ("checkpoint", "format")}
         except (OSError, ValueError, KeyError, TypeError) as reason:
             raise StateError(
-                f"{self.path}: {_OWNER}, which says whose answers these are, is damaged; restore it, or give another path=."
+                f"{self.path}: {_OWNER}, which says whose answers these are, is damaged; restore "
+                "it, or give another path=."
             ) from reason
 
 

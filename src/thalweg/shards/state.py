@@ -104,13 +104,15 @@ class SliceStore:
         blob = bytes(value[0])
         if blob[:_DIGITS] != _checksum(blob[_DIGITS:]):
             raise StateError(
-                f"{self._where}: the directory of the state is damaged (checksum); restore the checkpoint."
+                f"{self._where}: the directory of the state is damaged (checksum); restore the "
+                "checkpoint."
             )
         directory: dict[str, Any] = json.loads(blob[_DIGITS:])
         if directory.get("format", 1) != STATE_FORMAT:
             raise StateError(
-                f"{self._where}: the checkpoint was written by another version (state format {directory.get('format', 1)}; "
-                f"this version reads {STATE_FORMAT}). Let the version that wrote it finish, or start with a new checkpoint."
+                f"{self._where}: the checkpoint was written by another version (state format "
+                f"{directory.get('format', 1)}; this version reads {STATE_FORMAT}). Let the "
+                "version that wrote it finish, or start with a new checkpoint."
             )
         return directory
 
@@ -135,7 +137,8 @@ class SliceStore:
         blob = bytes(value[0])
         if zlib.crc32(blob) != checksum:
             raise StateError(
-                f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the checkpoint."
+                f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the"
+                " checkpoint."
             )
         self.read += len(blob)
         return read_rows(blob)
@@ -223,11 +226,11 @@ def carried_over(
             continue
         if was is None:
             raise StateError(
-                f"the operator {operator} is new in this query and has not seen what came before; its answers would be wrong. "
-                "Start the changed query with a new checkpoint."
+                f"the operator {operator} is new in this query and has not seen what came before; "
+                "its answers would be wrong. Start the changed query with a new checkpoint."
             )
         raise StateError(
-            f"the operator {operator} was {was!r} and is now {signature!r}: its state does not fit. "
-            "Start the changed query with a new checkpoint."
+            f"the operator {operator} was {was!r} and is now {signature!r}: its state does not fit."
+            " Start the changed query with a new checkpoint."
         )
     return set(before) - set(now)

@@ -1,10 +1,10 @@
 """A query that keeps no rows: its fragment runs where the rows are read, without exchange and
 without a state store.
 
-The only state is the progress of the sources: whether a row is late depends on the promise that held
-when its micro-batch began, which follows from the headers of all earlier chunks. `ProgressKeeper`
-follows them in the driver and saves the progress in the checkpoint; `RowWorker` restores, in each
-task, the progress before its micro-batch.
+The only state is the progress of the sources: whether a row is late depends on the promise that
+held when its micro-batch began, which follows from the headers of all earlier chunks.
+`ProgressKeeper` follows them in the driver and saves the progress in the checkpoint; `RowWorker`
+restores, in each task, the progress before its micro-batch.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ class RowWorker:
         begin = self._begin.get(chunk.origin, {}).get(source_header.partition)
         if begin is not None and source_header.begin is not None and source_header.begin < begin:
             raise StateError(
-                f"source {chunk.origin!r}: input that begins at {source_header.begin} was read already, up to {begin}. The "
-                "checkpoint's offsets were changed or restored apart. Restore the whole checkpoint, or start a new one."
+                f"source {chunk.origin!r}: input that begins at {source_header.begin} was read "
+                f"already, up to {begin}. The checkpoint's offsets were changed or restored apart. "
+                "Restore the whole checkpoint, or start a new one."
             )
         header = Header(partition=source_header.partition, rows=source_header.rows)
         return self._runner.process([replace(chunk, header=header)], time.time())
@@ -102,8 +103,8 @@ class RowWorker:
 class ProgressKeeper:
     """Follows the promises of the sources from one micro-batch to the next.
 
-    The file holds the progress before and after the last micro-batch, so that the same rows are late
-    when it runs again.
+    The file holds the progress before and after the last micro-batch, so that the same rows are
+    late when it runs again.
     """
 
     def __init__(
@@ -132,8 +133,8 @@ class ProgressKeeper:
         batch = int(saved["batch"])
         if saved["checkpoint"] != checkpoint or finished + 1 not in (batch, batch + 1):
             raise StateError(
-                f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It was mixed with another "
-                "checkpoint; restore the whole checkpoint."
+                f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It "
+                "was mixed with another checkpoint; restore the whole checkpoint."
             )
         self._progress = {batch: saved["before"], batch + 1: saved["after"]}
 
@@ -145,8 +146,9 @@ class ProgressKeeper:
         """The progress before a micro-batch."""
         if batch not in self._progress:
             raise StateError(
-                f"{self._named}: micro-batch {batch} runs, but promises are known for {sorted(self._progress)}. It was mixed "
-                "with another checkpoint; restore the whole checkpoint."
+                f"{self._named}: micro-batch {batch} runs, but promises are known for "
+                f"{sorted(self._progress)}. It was mixed with another checkpoint; restore the "
+                "whole checkpoint."
             )
         return self._progress[batch]
 

@@ -3,8 +3,8 @@
 A micro-batch gives the chunks of each input to the graph as batches with promises (see
 `fragment_input`), then lets inputs that follow a clock promise, and those that are idle.
 
-An input that has been silent for its `idle` time delays no other: its promise is that of the others.
-Rows that it sends after that may be late, and fall under its policy.
+An input that has been silent for its `idle` time delays no other: its promise is that of the
+others. Rows that it sends after that may be late, and fall under its policy.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FragmentRunner:
         self.signatures = _signatures(fragment, self._graph)
         self._stuck = StuckInputs(self._graph)
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # flow
 
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
@@ -188,9 +188,9 @@ class FragmentRunner:
         if not texts or not isinstance(kernel, IngressKernel):
             return
         for pattern in map(Punctuation.from_text, texts):
-            boxes = pattern.to_boxes()
-            if boxes:
-                self._offer_promise(name, Progress(boxes=boxes), now, out)
+            column_promises = pattern.to_column_promises()
+            if column_promises:
+                self._offer_promise(name, Progress(column_promises=column_promises), now, out)
             else:
                 kernel.punctuate(pattern)
         self._offer_promise(name, NO_PROGRESS, now, out)
@@ -270,7 +270,7 @@ class FragmentRunner:
             input_.memory.cti = input_.memory.woken = promise
             self._offer_promise(name, input_.progress_at(promise), now, out)
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # joining a source that runs
 
     def begin_input(self, name: str, source_memory: InputMemory, now: float) -> None:
@@ -294,7 +294,7 @@ class FragmentRunner:
             if isinstance(kernel, WholeWindowsKernel):
                 kernel.since = max(kernel.since, since)
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # late
 
     @property
@@ -338,7 +338,7 @@ class FragmentRunner:
         }
         return {name: table for name, table in taken.items() if len(table)}
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def state_size(self) -> dict[str, StateSize]:
@@ -378,7 +378,7 @@ class FragmentRunner:
                 state[operator][part] = rows
         self._graph.restore(state)
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # report
 
     def report(self) -> dict[str, Any]:

@@ -46,7 +46,8 @@ KEPT_S = 60 * 24 * 3600
 """Archives that no session has used for so long are removed when another is written."""
 PATIENCE_S = 300.0
 LONGEST_S = 1800.0
-"""On a machine that is always busy an archive may take long; after so many seconds it is given up."""
+"""On a machine that is always busy an archive may take long; after so many seconds it is given
+up."""
 _BACKGROUND = (
     "from thalweg.spark.archive_building import build_in_background; build_in_background()"
 )
@@ -90,8 +91,8 @@ def _begin(program: int) -> None:
         )
         builder.returncode = 0  # it is not waited for
         logging.getLogger(__name__).info(
-            "in the background, on idle processor time, an archive of Spark's classes is written to %s, once, so that Spark "
-            "starts faster from now on; %s=off prevents it",
+            "in the background, on idle processor time, an archive of Spark's classes is written to"
+            " %s, once, so that Spark starts faster from now on; %s=off prevents it",
             folder,
             SWITCH,
         )
@@ -151,7 +152,10 @@ def write_archive(*, unasked: bool = False) -> Path | None:
 def _written(folder: Path) -> Path:
     """A whole archive in a folder, on the disk."""
     archive = folder / "classes.jsa"
-    script = f"from thalweg.spark.archive_building import _load; _load({str(folder)!r}, {str(archive)!r})"
+    script = (
+        f"from thalweg.spark.archive_building import _load; _load({str(folder)!r}, "
+        f"{str(archive)!r})"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script],
         check=False,
@@ -163,7 +167,8 @@ def _written(folder: Path) -> Path:
     if done.returncode or not archive.exists():
         last_line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         raise ThalwegError(
-            f"no archive of classes was written: {' '.join(last_line) or 'this Java makes none'}. Spark works without one."
+            f"no archive of classes was written: {' '.join(last_line) or 'this Java makes none'}. "
+            "Spark works without one."
         )
     with archive.open("rb+") as opened:
         os.fsync(opened.fileno())

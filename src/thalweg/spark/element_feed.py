@@ -1,4 +1,5 @@
-"""An element log as a feed on Spark: each batch of the log is a chunk with the promises after it."""
+"""An element log as a feed on Spark: each batch of the log is a chunk with the promises after
+it."""
 
 from __future__ import annotations
 
@@ -83,8 +84,8 @@ def checked_batch(batch: Batch, schema: pa.Schema, where: str) -> Batch:
     if batch.schema.names == schema.names and batch.schema.types == schema.types:
         return batch
     raise SchemaChangeError(
-        f"{where}: the log has the columns {batch.schema.names} of {batch.schema.types}, the source "
-        f"declared {schema.names} of {schema.types}."
+        f"{where}: the log has the columns {batch.schema.names} of {batch.schema.types}, the source"
+        f" declared {schema.names} of {schema.types}."
     )
 
 

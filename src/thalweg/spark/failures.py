@@ -24,7 +24,8 @@ _SLOW = (
 )
 _CRASHES = ("Python worker exited unexpectedly", "crashed", "SIGSEGV", "Segmentation fault")
 _FAILURE = re.compile(
-    r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while calling )(: |$)"
+    r"(: )?[A-Za-z_][\w.$]*(Error|Exception|Invalid|Interrupt|Exit|NotImplemented)\b(?!.* while"
+    r" calling )(: |$)"
 )
 """The line of a traceback, of Python or of the JVM, that says what was raised."""
 _STREAM = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
@@ -47,11 +48,11 @@ class BatchFailure(Exception):  # noqa: N818 - it goes to Spark, which makes an 
 def with_short_search(each: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
     """A function of micro-batches whose failures Spark can search.
 
-    When such a function fails because its query is being stopped, Spark looks in the traceback for a
-    failed call into the JVM and, from there on, for an interruption. It does so with a regular
+    When such a function fails because its query is being stopped, Spark looks in the traceback for
+    a failed call into the JVM and, from there on, for an interruption. It does so with a regular
     expression that calls itself for every character: a Java trace of some thousand characters
-    overflows the stack of the query's thread, which dies of it. Here both are looked for beforehand,
-    and Spark gets a text in which its search ends after a few steps.
+    overflows the stack of the query's thread, which dies of it. Here both are looked for
+    beforehand, and Spark gets a text in which its search ends after a few steps.
     """
 
     @wraps(each)
@@ -94,8 +95,9 @@ def plain_failure(reason: BaseException, checkpoint: Path | None = None) -> Thal
     reading = files_being_read(checkpoint) if checkpoint is not None else []
     if reading and any(words in text for words in _CRASHES):
         return InputError(
-            f"a Python worker died while it read {' or '.join(reading)}. If it does so again, the file is to blame: rename it to "
-            f"{aside(reading[0])} to go on without it, and start again."
+            f"a Python worker died while it read {' or '.join(reading)}. If it does so again, the "
+            f"file is to blame: rename it to {aside(reading[0])} to go on without it, and start "
+            "again."
         )
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     failures = [line.removeprefix(": ") for line in lines if _FAILURE.match(line)]

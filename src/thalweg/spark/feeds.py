@@ -136,7 +136,8 @@ class Times:
         missing = [name for name in names if name not in table.schema.names]
         if missing:
             raise SchemaChangeError(
-                f"{where}: there is no column {missing[0]!r}; the columns are {', '.join(table.schema.names)}."
+                f"{where}: there is no column {missing[0]!r}; the columns are "
+                f"{', '.join(table.schema.names)}."
             )
         try:
             timed = events(
@@ -163,7 +164,8 @@ def _as_declared(column: pa.ChunkedArray, declared: pa.Field, where: str) -> pa.
         return column.cast(declared.type)
     except pa.ArrowException as reason:
         raise SchemaChangeError(
-            f"{where}: the column {declared.name!r} is {column.type}, the source declared {declared.type}: {str(reason).rstrip('.')}."
+            f"{where}: the column {declared.name!r} is {column.type}, the source declared "
+            f"{declared.type}: {str(reason).rstrip('.')}."
         ) from reason
 
 

@@ -1,4 +1,5 @@
-"""Files as a feed on Spark: a Python source that numbers them, and reads them with ingest fused in."""
+"""Files as a feed on Spark: a Python source that numbers them, and reads them with ingest fused
+in."""
 
 from __future__ import annotations
 
@@ -232,8 +233,9 @@ def skips_unwanted(query: Stream, path: Path) -> Stream:
 
 
 def can_skip(source: Source) -> bool:
-    """Whether rows of a source may be left out: files of events of one length, whose promises follow
-    from their newest times alone. Then no row changes what is late of rows that end later."""
+    """Whether rows of a source may be left out: files of events of one length, whose promises
+    follow from their newest times alone. Then no row changes what is late of rows that end
+    later."""
     feed, rules = source.feed, source.ingress
     if not isinstance(feed, Files) or feed.times is None or feed.times.end is not None:
         return False

@@ -78,8 +78,9 @@ class FileOffsets:
         Others found now may stand elsewhere."""
         if not start <= end <= self._vouched:
             raise StateError(
-                f"{self.where}: the checkpoint asks for files {start} to {end}, the log knew {self._vouched}. "
-                "The checkpoint's offsets were changed or do not belong to it; restore the whole checkpoint."
+                f"{self.where}: the checkpoint asks for files {start} to {end}, the log knew "
+                f"{self._vouched}. The checkpoint's offsets were changed or do not belong to it; "
+                "restore the whole checkpoint."
             )
 
     def initialOffset(self) -> dict[str, int]:

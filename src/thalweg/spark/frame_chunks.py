@@ -1,5 +1,5 @@
-"""What workers do with the rows of a DataFrame, or with the sums that the JVM made of them: chunks of
-the exchange, inside `mapInArrow`.
+"""What workers do with the rows of a DataFrame, or with the sums that the JVM made of them: chunks
+of the exchange, inside `mapInArrow`.
 """
 
 from __future__ import annotations

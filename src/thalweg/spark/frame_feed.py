@@ -1,7 +1,8 @@
 """Rows of a Spark DataFrame, streaming or static, as the source of a query.
 
-Rows are converted to Arrow and become chunks of the exchange in Python, inside `mapInArrow`. What is
-only summed up by keys and pane is summed in the JVM first (`pane_sums`), and the sums are converted.
+Rows are converted to Arrow and become chunks of the exchange in Python, inside `mapInArrow`. What
+is only summed up by keys and pane is summed in the JVM first (`pane_sums`), and the sums are
+converted.
 """
 
 from __future__ import annotations

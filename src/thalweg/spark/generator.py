@@ -92,12 +92,13 @@ def from_generator(
 
     `rate` is in events a second and partition; the n-th key has a share in proportion to n **
     -skew; `late_share` of the events come up to `latest` late. Every `lull_every` ticks a partition
-    is silent for `lull_ticks`. The stream ends after `ticks`. With `ticks_per_batch` a micro-batch has
-    that many ticks; otherwise ticks follow the clock.
+    is silent for `lull_ticks`. The stream ends after `ticks`. With `ticks_per_batch` a micro-batch
+    has that many ticks; otherwise ticks follow the clock.
     """
     if min(rate, keys, partitions) < 1 or not 0 <= late_share <= 1:
         raise PlanError(
-            "from_generator: rate, keys and partitions must be at least 1, late_share between 0 and 1."
+            "from_generator: rate, keys and partitions must be at least 1, late_share between 0 "
+            "and 1."
         )
     spread = duration_us(latest)
     feed = Generator(

@@ -9,10 +9,10 @@ anew. Instead it passes the task's open connection to the JVM on:
     holder       runs the tasks of some partitions, one at a time, as a worker would
 
 Which process runs a task changes no answer: what a holder remembers is used only where the store
-has the same version of the state (`shards.state`). A worker whose holder died ends too, and a holder
-whose worker was killed is ended, so that Spark sees what it would see without holders and runs the
-task again. A task whose holder is busy (a second attempt, another query) runs in the worker itself,
-and so do all tasks where the dispatcher is gone or cannot be started.
+has the same version of the state (`shards.state`). A worker whose holder died ends too, and a
+holder whose worker was killed is ended, so that Spark sees what it would see without holders and
+runs the task again. A task whose holder is busy (a second attempt, another query) runs in the
+worker itself, and so do all tasks where the dispatcher is gone or cannot be started.
 """
 
 from __future__ import annotations

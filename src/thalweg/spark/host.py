@@ -386,7 +386,8 @@ class SparkHost:
         by_another = opened is not None and opened is not self
         if by_another or not lock_file(self._checkpoint / "thalweg" / "lock"):
             raise StateError(
-                f"{self._checkpoint.name}: another query is running with this checkpoint. Stop it first."
+                f"{self._checkpoint.name}: another query is running with this checkpoint. Stop it "
+                "first."
             )
 
     def _release(self) -> None:
@@ -411,11 +412,13 @@ def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
         node = stream.node
         if not isinstance(node, Source) or node.feed is None:
             raise PlanError(
-                "host: a source is a stream as from_files or from_generator gives it, with nothing done to it."
+                "host: a source is a stream as from_files or from_generator gives it, with nothing "
+                "done to it."
             )
         if not isinstance(node.feed, Files | Generator):
             raise PlanError(
-                f"host: the source {node.name!r} has no reader of ours that can go by versions; a host reads files and generators."
+                f"host: the source {node.name!r} has no reader of ours that can go by versions; a "
+                "host reads files and generators."
             )
         if node.name in found:
             raise PlanError(f"host: two sources are called {node.name!r}; give each a name= .")

@@ -22,8 +22,8 @@ __all__ = ["OLDEST", "Java", "find_java", "require_java"]
 OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ADVICE = (
-    "Install one (apt-get install openjdk-17-jre-headless, brew install openjdk@17), set JAVA_HOME, or "
-    "pip install 'thalweg[java]'."
+    "Install one (apt-get install openjdk-17-jre-headless, brew install openjdk@17), set JAVA_HOME,"
+    " or pip install 'thalweg[java]'."
 )
 _SCRIPT = """#!/bin/sh
 for word do shift; [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"; done

@@ -6,8 +6,8 @@ offset says how far each input was read and which entries of the registry were t
     {"entries": 3, "chunks": 41, "inputs": {"one": [17, "run of one"], "two": [12, "run of two"]}}
 
 An input that is attached or detached takes effect with the next offset, in every bucket at once,
-and after a restart Spark hands out the same offsets again. A DataFrame or topic takes part through a
-query of its own that writes a log (`to="elements"`).
+and after a restart Spark hands out the same offsets again. A DataFrame or topic takes part through
+a query of its own that writes a log (`to="elements"`).
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _form(registry: Path) -> tuple[pa.Schema, Clock]:
             found = form_of_log(Path(entry.folder))
             return found.schema, found.clock
     raise PlanError(
-        f"merge_logs: none of the logs that {registry} names is there yet, so their columns are not "
-        "known. Give them (columns=), or attach a log and start what writes it first."
+        f"merge_logs: none of the logs that {registry} names is there yet, so their columns are not"
+        " known. Give them (columns=), or attach a log and start what writes it first."
     )
 
 
@@ -178,8 +178,8 @@ class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         entries = self._registry().entries()[: None if target is None else target["entries"]]
         if any(entry.candidate or entry.change is Change.SWITCH for entry in entries):
             raise PlanError(
-                f"{self._where}: the registry replaces a query by one with other answers. Only a front "
-                "of its own does that (thalweg.merging.SwitchedMerge, thalweg ha)."
+                f"{self._where}: the registry replaces a query by one with other answers. Only a "
+                "front of its own does that (thalweg.merging.SwitchedMerge, thalweg ha)."
             )
         fresh = _joining(entries[start["entries"] :])
         chunks = start["chunks"] + len(entries) - start["entries"]

@@ -1,5 +1,5 @@
-"""The arguments of `start`: where answers go, in which form, and when a micro-batch runs. What makes
-no sense is refused before Spark is started."""
+"""The arguments of `start`: where answers go, in which form, and when a micro-batch runs. What
+makes no sense is refused before Spark is started."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
         return
     if to not in _SINKS and "." not in to:
         raise PlanError(
-            f"to={to!r} is no place for answers{did_you_mean(str(to), _SINKS)} There are {', '.join(_SINKS)}, and any function "
-            "of a DataFrame and the number of its micro-batch."
+            f"to={to!r} is no place for answers{did_you_mean(str(to), _SINKS)} There are "
+            f"{', '.join(_SINKS)}, and any function of a DataFrame and the number of its "
+            "micro-batch."
         )
     if to in ("memory", "console", "noop"):
         if path is not None:
@@ -39,8 +40,8 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
         raise PlanError(f"to={to!r} needs a path.")
     elif to == "elements" and "://" in path:
         raise PlanError(
-            f"to='elements' writes a folder of this machine, and {path!r} is elsewhere: a batch must "
-            "appear whole, by renaming."
+            f"to='elements' writes a folder of this machine, and {path!r} is elsewhere: a batch "
+            "must appear whole, by renaming."
         )
 
 
@@ -48,7 +49,8 @@ def require_output(output: str) -> None:
     """Refuse a form of answers that there is not."""
     if output not in (*FORMS, "packed"):
         raise PlanError(
-            f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got {output!r}."
+            f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
+            f"{output!r}."
         )
 
 
@@ -62,9 +64,10 @@ def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
         unknown = [name for name in trigger if name not in _ARGUMENTS]
         if unknown or len(trigger) != 1:
             raise PlanError(
-                f"trigger={dict(trigger)!r}: give one of {', '.join(_ARGUMENTS)}; other triggers of Spark's know no state."
+                f"trigger={dict(trigger)!r}: give one of {', '.join(_ARGUMENTS)}; other triggers of"
+                " Spark's know no state."
             )
-        (name, value) = next(iter(trigger.items()))
+        name, value = next(iter(trigger.items()))
         return trigger_arguments(value) if name == "processingTime" else {"availableNow": True}
     word = re.sub(r"[\s_-]", "", trigger).lower()
     if word in ("availablenow", "once"):
@@ -75,8 +78,8 @@ def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
         interval = duration_us(trigger, what="trigger")
     except WindowError:
         raise PlanError(
-            f"trigger={trigger!r} is not understood{did_you_mean(trigger, _TRIGGERS)} Say 'at once', 'available now', or how "
-            "often a micro-batch runs, such as '10 seconds'."
+            f"trigger={trigger!r} is not understood{did_you_mean(trigger, _TRIGGERS)} Say 'at "
+            "once', 'available now', or how often a micro-batch runs, such as '10 seconds'."
         ) from None
     if interval < 0:
         raise PlanError(f"trigger={trigger!r}: a micro-batch cannot run before the one before.")

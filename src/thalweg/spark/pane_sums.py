@@ -1,5 +1,5 @@
-"""Rows of a DataFrame summed up by keys and pane in the JVM, so that only the sums are converted for
-Python.
+"""Rows of a DataFrame summed up by keys and pane in the JVM, so that only the sums are converted
+for Python.
 
 `summing_of` says whether a source can be summed so: `Summing`, or the reason why Python does it, in
 the words of `explain()`. The meaning is that of the same steps in Python; what could differ is left
@@ -120,7 +120,10 @@ def summing_of(
     if isinstance(ingest, HostIngest) or not ingest.has_panes:
         return None
     if cells is None:
-        return "they are of computed values, of other than whole numbers, or several queries read the rows"
+        return (
+            "they are of computed values, of other than whole numbers, or several queries read the "
+            "rows"
+        )
     if times.end is not None or times.duration != 1 or times.punctuation is not None:
         return "the rows are no points, or have promises among them"
     why = _why_other_types(df.schema, cells, times.start)

@@ -83,7 +83,8 @@ class Prepared:
             )
         if form == "upserts" and not root.properties.payload_start_key:
             raise PlanError(
-                "output='upserts' needs rows that are known by their group and start, such as the answers of a window."
+                "output='upserts' needs rows that are known by their group and start, such as the "
+                "answers of a window."
             )
 
     def typed(self, form: str, packed: DataFrame) -> DataFrame:

@@ -49,8 +49,9 @@ __all__ = [
 ]
 
 OUTPUT_COLUMNS = (
-    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts long, "
-    "late long, dead long, unwanted long, state_rows long, state_bytes long, written long, report string, blob binary"
+    "bucket int, kind string, origin string, cti long, read long, taken long, changes long, adjusts"
+    " long, late long, dead long, unwanted long, state_rows long, state_bytes long, written long, "
+    "report string, blob binary"
 )
 Fields = dict[str, Any]
 """Some columns of a row of the output; the others are null."""
@@ -88,8 +89,8 @@ def _memory(key: tuple[str, int, int]) -> Memory:
 
 
 def micro_batch_time(handle: Any) -> float:
-    """When Spark planned the micro-batch, in seconds. It is in the offset log, so that a micro-batch
-    that runs again has the same time."""
+    """When Spark planned the micro-batch, in seconds. It is in the offset log, so that a
+    micro-batch that runs again has the same time."""
     milliseconds: int = handle._statefulProcessorApiClient._get_batch_timestamp()
     return milliseconds / 1000
 

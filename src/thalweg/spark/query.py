@@ -98,7 +98,8 @@ def _require_feeds(sources: Mapping[str, Source], feeds: Mapping[str, Feed]) -> 
     unknown = set(sources) - set(feeds)
     if unknown:
         raise PlanError(
-            f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: {', '.join(feeds) or 'none'}."
+            f"no feed for the source {min(unknown)!r}{did_you_mean(min(unknown), feeds)} Feeds: "
+            f"{', '.join(feeds) or 'none'}."
         )
 
 

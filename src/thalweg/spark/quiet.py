@@ -51,7 +51,8 @@ def quiet_start(*, launches: bool) -> Iterator[None]:
     except Exception as reason:
         last_lines = log.read_text(errors="replace").strip().splitlines()[-5:]
         raise ThalwegError(
-            f"Spark could not be started: {str(reason).splitlines()[0] if str(reason) else type(reason).__name__} "
+            "Spark could not be started: "
+            f"{str(reason).splitlines()[0] if str(reason) else type(reason).__name__} "
             f"{' | '.join(last_lines)}"
         ) from reason
     finally:

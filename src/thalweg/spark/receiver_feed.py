@@ -106,8 +106,8 @@ def bind_queues(root: Node, feeds: Mapping[str, Feed]) -> dict[str, Feed]:
             )
         if node.conflation is not None and (node.conflation.targets or node.conflation.inputs):
             raise PlanError(
-                f"source {node.name!r}: a receiver has one target for all keys and one input; leave "
-                "targets= and inputs= out."
+                f"source {node.name!r}: a receiver has one target for all keys and one input; leave"
+                " targets= and inputs= out."
             )
         if isinstance(feed, Received):
             if node.conflation is None:
@@ -164,7 +164,8 @@ def close_links(feeds: Iterable[Received]) -> None:
 def silent_receivers(feeds: Iterable[Received]) -> list[str]:
     """Warnings about receivers that do not run: their senders are turned away."""
     return [
-        f"no receiver runs in {feed.folder}: rows cannot be sent. Start it: thalweg receive {feed.folder}"
+        f"no receiver runs in {feed.folder}: rows cannot be sent. Start it: thalweg receive "
+        f"{feed.folder}"
         for feed in feeds
         if not is_running(Path(feed.folder))
     ]
@@ -275,8 +276,9 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 rows = Cut(number, path, 0).read()
             except FileNotFoundError:
                 raise StateError(
-                    f"{job.where}: cut {number} is not in {path.parent.name} any more: the checkpoint "
-                    "is older than what was committed to the receiver. Restore both, or neither."
+                    f"{job.where}: cut {number} is not in {path.parent.name} any more: the "
+                    "checkpoint is older than what was committed to the receiver. Restore both, "
+                    "or neither."
                 ) from None
             batch, header = job.feed.times.chunk(rows, job.schema, job.where)
             promise = Cut.promise_of(rows)
@@ -309,6 +311,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if offset["queue"] != self._job.queue:
             raise StateError(
                 f"{self._job.where}: the checkpoint was made with another queue than the one in "
-                f"{self._job.feed.folder}. Give the folder it was started with, or a new checkpoint."
+                f"{self._job.feed.folder}. Give the folder it was started with, or a new "
+                "checkpoint."
             )
         return int(offset["cut"])

@@ -1,8 +1,8 @@
-"""Java classes of ours, compiled when they are first used: by Janino, which Spark itself compiles its
-queries with.
+"""Java classes of ours, compiled when they are first used: by Janino, which Spark itself compiles
+its queries with.
 
-The classes go into a jar. One of the size of a page takes 0.2 to 0.45 seconds of processor time, once
-in an application.
+The classes go into a jar. One of the size of a page takes 0.2 to 0.45 seconds of processor time,
+once in an application.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SHARED: set[tuple[str, str]] = set()
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
-    """The Java class `thalweg.NAME` of the file `NAME.java` beside this one. Spark hands it to every
-    executor, those that join later too."""
+    """The Java class `thalweg.NAME` of the file `NAME.java` beside this one. Spark hands it to
+    every executor, those that join later too."""
     context = spark.sparkContext
     loaded, key = driver_class(context, name), (str(context.applicationId), name)
     if key not in _SHARED:

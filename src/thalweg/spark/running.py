@@ -248,7 +248,8 @@ def lock_checkpoint(place: Path) -> None:
         running = None
     if running is not None or not lock_file(_lock_of(place)):
         raise StateError(
-            f"{place.name}: another query is running with this checkpoint. Stop it first, or give this one a checkpoint of its own."
+            f"{place.name}: another query is running with this checkpoint. Stop it first, or give "
+            "this one a checkpoint of its own."
         )
 
 

@@ -90,8 +90,10 @@ CHECKPOINT_FILES = {
 """How a query writes its checkpoint: several small files for every micro-batch."""
 
 _LOCAL_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
-    "checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming."
+        "checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 """Hadoop has two interfaces for files. Through the one that Spark prefers, every small file of a
 checkpoint on a local disk costs five processes (one `chmod`, four `readlink`), through the other
@@ -240,8 +242,9 @@ def refuse_remote(spark: SparkSession | None) -> None:
     used = spark or SparkSession.getActiveSession()
     if used is not None and is_remote(used):
         raise PlanError(
-            "start: through Spark Connect what is done with each micro-batch runs in the server, out of this process's reach; write "
-            "frame(query, checkpoint=...) with Spark's own writeStream instead, or give spark= a session that was made with .master(...)."
+            "start: through Spark Connect what is done with each micro-batch runs in the server, "
+            "out of this process's reach; write frame(query, checkpoint=...) with Spark's own "
+            "writeStream instead, or give spark= a session that was made with .master(...)."
         )
 
 
@@ -265,6 +268,6 @@ def _check_python(executable: str) -> None:
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if asked.returncode == 0 and asked.stdout.strip() != here:
         raise PlanError(
-            f"Spark's workers run Python {asked.stdout.strip()} ({found}), this process runs {here}. Set PYSPARK_PYTHON to "
-            f"{sys.executable} before the session is made."
+            f"Spark's workers run Python {asked.stdout.strip()} ({found}), this process runs "
+            f"{here}. Set PYSPARK_PYTHON to {sys.executable} before the session is made."
         )

@@ -117,7 +117,10 @@ class Sink:
         if self.folder is None or self.folder.is_checked:
             return ()
         return (
-            f"{self.folder.path} can only be reached by Spark, so whether it belongs to this checkpoint was not checked.",
+            (
+                f"{self.folder.path} can only be reached by Spark, so whether it belongs to this "
+                "checkpoint was not checked."
+            ),
         )
 
     def deliver(self, to: str | Each, output: str) -> Deliver:

@@ -61,7 +61,8 @@ def name_sources(root: Node) -> Node:
     for name in clashes:
         if is_named[name]:
             raise PlanError(
-                f"two sources of this query are called {name!r}, and read different rows; give each a name of its own (name=)."
+                f"two sources of this query are called {name!r}, and read different rows; give each"
+                " a name of its own (name=)."
             )
     names = {name: _apart(name, several, set(feeds)) for name, several in clashes.items()}
 

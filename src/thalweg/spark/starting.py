@@ -101,15 +101,16 @@ def start(
 ) -> RunningQuery:
     """Start a query.
 
-    `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as `"parquet"` with
-    `path`, where each micro-batch becomes a folder `batch=N` that is written again if the batch is,
-    `"elements"` with `path`, a log of elements and promises that `from_elements` and merges read,
-    or a function of (DataFrame, batch number) called once per micro-batch, which should do nothing
-    twice for one number. `late` is such a function for late rows, `dead` one for records that could
-    not be read (see `from_files`), `skipped` one for the windows that modules failed on
-    (`on_error="skip"`). `trigger`: `"at once"` (one micro-batch after the other), `"available
-    now"`, or Spark's own arguments. `progress` prints a line for each micro-batch; by default where
-    standard error is a terminal. Without a checkpoint the query cannot be started again.
+    `to`: `"memory"` (see `RunningQuery.table`), `"console"`, `"noop"`, a file format such as
+    `"parquet"` with `path`, where each micro-batch becomes a folder `batch=N` that is written again
+    if the batch is, `"elements"` with `path`, a log of elements and promises that `from_elements`
+    and merges read, or a function of (DataFrame, batch number) called once per micro-batch, which
+    should do nothing twice for one number. `late` is such a function for late rows, `dead` one for
+    records that could not be read (see `from_files`), `skipped` one for the windows that modules
+    failed on (`on_error="skip"`). `trigger`: `"at once"` (one micro-batch after the other),
+    `"available now"`, or Spark's own arguments. `progress` prints a line for each micro-batch; by
+    default where standard error is a terminal. Without a checkpoint the query cannot be started
+    again.
     """
     require_sink(to, path)
     require_output(output)
@@ -158,7 +159,8 @@ def _check(ready: Prepared, output: str) -> None:
     """Refuse what cannot be started, and a checkpoint that is damaged or of another query."""
     if not ready.output.isStreaming:
         raise PlanError(
-            "the sources of this query are static DataFrames, which nothing can be started on; frame() gives all its answers."
+            "the sources of this query are static DataFrames, which nothing can be started on; "
+            "frame() gives all its answers."
         )
     ready.record.check()
     if ready.stage is not None:
@@ -183,8 +185,9 @@ def _writer(
     output: str,
     functions: tuple[Each | None, Each | None, Each | None],
 ) -> DataStreamWriter:
-    """The writer of answers to the sink; `functions` are those for late rows, unreadable records and
-    windows that modules failed on. Without any, Spark gets typed rows where the sink takes them."""
+    """The writer of answers to the sink; `functions` are those for late rows, unreadable records
+    and windows that modules failed on. Without any, Spark gets typed rows where the sink takes
+    them."""
     typed = takes_rows(to, output) and ready.stage is None and functions == (None, None, None)
     answers = ready.typed(output, ready.output) if typed else ready.output
     each = each_batch(ready, sink.deliver(to, output), *functions, is_typed=typed)
@@ -222,9 +225,9 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
         if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
             continue
         raise PlanError(
-            f"start: final answers wait for promises, and the source {node.name!r} makes none. Say how late its "
-            "rows may be (disorder='1 min'), that its files are all there are (finish=True), or which of its "
-            "rows are promises (punctuation='...')."
+            f"start: final answers wait for promises, and the source {node.name!r} makes none. Say "
+            "how late its rows may be (disorder='1 min'), that its files are all there are "
+            "(finish=True), or which of its rows are promises (punctuation='...')."
         )
 
 

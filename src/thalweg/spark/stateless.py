@@ -2,8 +2,8 @@
 without `transformWithState`.
 
 The streaming query hands out chunks as they were read. The job that processes them is planned for
-each micro-batch, with the progress before it; the tasks report the headers of their chunks and their
-figures through an accumulator, and the driver follows the promises (see `shards.stateless`).
+each micro-batch, with the progress before it; the tasks report the headers of their chunks and
+their figures through an accumulator, and the driver follows the promises (see `shards.stateless`).
 """
 
 from __future__ import annotations

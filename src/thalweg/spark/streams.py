@@ -46,9 +46,9 @@ def from_spark(
     `duration`. What is late is judged by `disorder=` as for `thalweg.source`, whose other arguments
     can be given too. Rows for which `punctuation` is true are no events but promises: nothing
     before their time will come any more, with `per` nothing that has the same values as they in
-    these columns. With `ranges` they are patterns: nothing will come any more that has the same values
-    in `per`, and for each name in `ranges` (a column, or the time) a value from that of the first
-    column named there on and below that of the second; null is no limit.
+    these columns. With `ranges` they are patterns: nothing will come any more that has the same
+    values in `per`, and for each name in `ranges` (a column, or the time) a value from that of the
+    first column named there on and below that of the second; null is no limit.
     """
     schema = to_arrow_schema(df.schema, timezone="UTC")
     times = _times(schema, time, end, duration, punctuation, per, ranges, "from_spark")
@@ -125,8 +125,8 @@ def from_receiver(
     has worked on it: say by `update_key` what the key is.
 
     The receiver is a process of its own that holds `folder`. A query that starts and finds none
-    there starts one; it goes on when Spark ends (`thalweg receive FOLDER --stop` ends it). Rows have
-    these `columns`; the other arguments are those of `from_spark`.
+    there starts one; it goes on when Spark ends (`thalweg receive FOLDER --stop` ends it). Rows
+    have these `columns`; the other arguments are those of `from_spark`.
     """
     schema = source("rows", columns).schema
     times = _times(schema, time, end, duration, None, (), None, "from_receiver")
@@ -157,7 +157,8 @@ def _times(
                 raise UnknownColumnError(column, schema.names, "ranges")
     if (groups or ranges) and punctuation is None:
         raise PlanError(
-            f"{'per' if groups else 'ranges'}= says which rows a row of punctuation= speaks of; give punctuation= too."
+            f"{'per' if groups else 'ranges'}= says which rows a row of punctuation= speaks of; "
+            "give punctuation= too."
         )
     condition = None if punctuation is None else as_expr(punctuation)
     if condition is not None and not pa.types.is_boolean(condition.type_in(schema)):

@@ -1,10 +1,10 @@
-"""A ticker: sends the time to the fragments, for sources whose promises follow a clock while no rows
-come.
+"""A ticker: sends the time to the fragments, for sources whose promises follow a clock while no
+rows come.
 
 A stream of its own beside the rows of such a source: one chunk without rows for each micro-batch in
-which the clock has passed another multiple of the timer's period. The time is in Spark's offset log,
-so that a micro-batch that runs again reads the same clock. While every source is silent, these are
-the micro-batches in which results still become final.
+which the clock has passed another multiple of the timer's period. The time is in Spark's offset
+log, so that a micro-batch that runs again reads the same clock. While every source is silent, these
+are the micro-batches in which results still become final.
 
 The ticker of a source that only promises on demand makes a micro-batch when the last one waits for
 the source, and the clock has come so far that its promise releases something (`shards.asks`).
@@ -68,8 +68,8 @@ def with_ticker(
     period = min((ticks for ticks in periods if ticks is not None), default=None)
     if stamps is not None and not rows.isStreaming:
         raise PlanError(
-            f"source {source.name!r}: the rows of a frame that does not stream are all there at once, so that they have no time of "
-            "arrival; go by a time that they hold."
+            f"source {source.name!r}: the rows of a frame that does not stream are all there at "
+            "once, so that they have no time of arrival; go by a time that they hold."
         )
     if period is None or not rows.isStreaming:
         return rows
@@ -90,7 +90,8 @@ class _Tick(InputPartition):
 
 
 class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"tick": how many periods the clock has passed, "asked": whether for a promise}."""
+    """Offsets are {"tick": how many periods the clock has passed, "asked": whether for a
+    promise}."""
 
     def __init__(
         self, ingest: AnyIngest, source: Source, period_us: int, asks: Path | None

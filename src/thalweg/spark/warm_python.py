@@ -71,7 +71,8 @@ class _Template:
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(server))
         listening.listen(64)
-        # Spark's own hash seed, and the threads that it allows a worker: both are read at the start.
+        # Spark's own hash seed, and the threads that it allows a worker: both are read at the
+        # start.
         settings = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **os.environ}
         self.process = subprocess.Popen(
             [
@@ -114,7 +115,7 @@ def python_for_workers() -> str:
     return str(running[0].launcher) if running else sys.executable
 
 
-# ------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # in the template
 
 

@@ -60,7 +60,8 @@ def band_of(
     if low >= high:
         context.text.refuse_node(found, "no two times fulfil these bounds.")
     if (low, high) == (0, 1) and not all(is_of_points(side.stream.node) for side in (left, right)):
-        # Rows that last, such as answers of windows, with equal starts: a key beside their lifetimes.
+        # Rows that last, such as answers of windows, with equal starts: a key beside their
+        # lifetimes.
         return None, conditions
     return Band(-low, high), others
 
@@ -68,8 +69,8 @@ def band_of(
 def _bounds(
     context: Context, left: Relation, right: Relation, node: exp.Expr
 ) -> list[tuple[bool, int]] | None:
-    """The bounds that a condition sets on the difference, as (is the lower bound, ticks); None where
-    it does not compare the times of both sides."""
+    """The bounds that a condition sets on the difference, as (is the lower bound, ticks); None
+    where it does not compare the times of both sides."""
     if isinstance(node, exp.Paren):
         return _bounds(context, left, right, node.this)
     if isinstance(node, exp.Between):

@@ -41,7 +41,8 @@ class Context:
             hint = did_you_mean(name, self.parameters)
             self.text.refuse_place(
                 place,
-                f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: {parameter_names}.",
+                f"unknown parameter {name!r}{hint} Give it a value in parameters=. Known: "
+                f"{parameter_names}.",
             )
         return self.parameters[name]
 
@@ -88,7 +89,8 @@ class RowReader(ExpressionReader):
         if isinstance(node, exp.Window):
             self.source.refuse_node(
                 node,
-                "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE ..., WA ts].",
+                "OVER is not part of this dialect; a window stands in brackets: [RANGE ..., SLIDE "
+                "..., WA ts].",
             )
         if isinstance(node, (Windowed, exp.Select, exp.Subquery)):
             self.source.refuse_node(
@@ -99,7 +101,8 @@ class RowReader(ExpressionReader):
         if is_aggregate(node):
             self.source.refuse_node(
                 node,
-                f"{self.source.written(node)}: an aggregate has no place here; it stands in SELECT or HAVING.",
+                f"{self.source.written(node)}: an aggregate has no place here; it stands in SELECT "
+                "or HAVING.",
             )
         with self.source.at(node):
             return super().convert(node)
@@ -171,7 +174,8 @@ class RowReader(ExpressionReader):
         except ValueError:
             self.source.refuse_node(
                 literal,
-                f"{literal.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it is not UTC.",
+                f"{literal.name!r} is no date; write it as '2026-01-31 12:00:00', with a zone if it"
+                " is not UTC.",
             )
 
     def interval_ticks(self, node: exp.Expr) -> int:

@@ -57,7 +57,8 @@ def read_from(
         if behind is not None:
             context.text.refuse_place(
                 behind.place,
-                "a window behind a stream is for a join; that of an aggregate stands behind the aggregate.",
+                "a window behind a stream is for a join; that of an aggregate stands behind the "
+                "aggregate.",
             )
         return _where(context, relation, conditions, query)
     return _joined(context, first.this, joins, conditions, query, _used(select, clause))
@@ -111,7 +112,8 @@ def _joined(
         if not pooled:
             context.text.refuse_node(
                 joins[1],
-                "outer joins with windows take two streams at a time; join the others in a subquery.",
+                "outer joins with windows take two streams at a time; join the others in a "
+                "subquery.",
             )
         timed_inputs = [staying(item, number) for number, item in enumerate(inputs, 1)]
         inputs, times = [item for item, _ in timed_inputs], [name for _, name in timed_inputs]
@@ -163,9 +165,11 @@ def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input
 def _with_function_window(context: Context, item: Input, inputs: list[Input]) -> Input:
     """Streams that went through TUMBLE meet in the windows that it gave them."""
     sizes = {
-        None
-        if each.relation.window is None
-        else (each.relation.window.size, each.relation.window.offset)
+        (
+            None
+            if each.relation.window is None
+            else (each.relation.window.size, each.relation.window.offset)
+        )
         for each in inputs
     }
     if sizes == {None}:
@@ -181,7 +185,8 @@ def _with_function_window(context: Context, item: Input, inputs: list[Input]) ->
     ):
         context.text.refuse_node(
             item.node,
-            "streams with windows of functions are joined when all of them have the same TUMBLE, without offset.",
+            "streams with windows of functions are joined when all of them have the same TUMBLE, "
+            "without offset.",
         )
     return replace(item, stay=Stay(window.size, tumbling=True))
 
@@ -196,7 +201,8 @@ def _kind(context: Context, node: exp.Expr) -> JoinKind:
         )
         context.text.refuse_node(
             node,
-            f"{join_kind} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN.",
+            f"{join_kind} JOIN is not known here; there are JOIN, LEFT, RIGHT, FULL, SEMI, ANTI and"
+            " ASOF JOIN.",
         )
     return _JOINS[side, kind]
 

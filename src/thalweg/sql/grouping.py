@@ -175,6 +175,7 @@ def _window(
         )
         context.text.refuse_node(
             next(aggregates, select.args.get("group") or select),
-            "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA ts], or group by the time too.",
+            "these groups never end: say over which window, [RANGE 10 minutes, SLIDE 1 minute, WA "
+            "ts], or group by the time too.",
         )
     return replace(hop(1, 1), time=progressing[0])

@@ -73,7 +73,8 @@ class GroupReader(RowReader):
         if node.expressions and called is not None and node.expressions != called.expressions:
             self.source.refuse_node(
                 node,
-                f"{node.this} says other windows than GROUP BY {self.source.written(called)}; write the same arguments.",
+                f"{node.this} says other windows than GROUP BY {self.source.written(called)}; write"
+                " the same arguments.",
             )
         name = "window_start" if edge == "start" else "window_end"
         if name not in self.names:
@@ -98,7 +99,8 @@ class GroupReader(RowReader):
         if not grouped:
             self.source.refuse_node(
                 node,
-                f"{name!r} is neither grouped nor aggregated; put it into GROUP BY, or say last({name}).",
+                f"{name!r} is neither grouped nor aggregated; put it into GROUP BY, or say "
+                f"last({name}).",
             )
         return grouped[0]
 
@@ -146,7 +148,8 @@ class GroupReader(RowReader):
                 return self.named(name, aggregate_call)
             if name not in DISTINCT:
                 raise PlanError(
-                    f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min and max."
+                    f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min "
+                    "and max."
                 )
             call = DistinctCall(name, value, condition)
             call.plain().type_in(lifetime_schema(self.relation.stream.schema))
@@ -159,7 +162,8 @@ class GroupReader(RowReader):
         if filtered:
             self.source.refuse_node(
                 node,
-                f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in its argument.",
+                f"{node.this} takes no FILTER; say which rows in WHERE, or null for the others in "
+                "its argument.",
             )
         return self.named(found.short_name, read_module(rows, found, node))
 

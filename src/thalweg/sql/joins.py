@@ -141,7 +141,8 @@ def asof_join(
     if len(later) != 1:
         context.text.refuse_node(
             right.node,
-            "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= b.ts.",
+            "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= "
+            "b.ts.",
         )
     on, where = pair.conditions(
         context, [condition for condition in conditions if condition is not later[0]]
@@ -165,9 +166,11 @@ def asof_join(
         )
     pairs = pair.timed(joined)
     starts = [
-        replace(field, value=Column(START), is_time=True)
-        if str(field.value) == pair.times[0]
-        else field
+        (
+            replace(field, value=Column(START), is_time=True)
+            if str(field.value) == pair.times[0]
+            else field
+        )
         for field in pairs.fields
     ]
     return Relation(joined, tuple(starts))
@@ -259,9 +262,11 @@ def staying(item: Input, number: int) -> tuple[Input, str]:
     else:
         stream = stream.set_duration(stay.ticks)
     shown = tuple(
-        replace(field, value=Column(name), is_time=False, is_ticks=True)
-        if field.is_time and field.name != START
-        else field
+        (
+            replace(field, value=Column(name), is_time=False, is_ticks=True)
+            if field.is_time and field.name != START
+            else field
+        )
         for field in item.relation.fields
     )
     kept = (*shown, Field(name, Column(name), shown=False))

@@ -41,14 +41,16 @@ def operator_item(context: Context, select: exp.Expr) -> exp.Expr | None:
             if inner is not None:
                 context.text.refuse_node(
                     inner,
-                    f"{inner.this} gives rows, not a value; compute with its columns in a query around it.",
+                    f"{inner.this} gives rows, not a value; compute with its columns in a query "
+                    "around it.",
                 )
         return None
     for item in select.expressions:
         if item is not called[0] and (_is_operator(_bare(item)) or is_aggregate(_bare(item))):
             context.text.refuse_node(
                 item,
-                f"{_bare(called[0]).this} gives any number of rows for a window; write two queries and join them.",
+                f"{_bare(called[0]).this} gives any number of rows for a window; write two queries "
+                "and join them.",
             )
     found: exp.Expr = called[0]
     return found

@@ -72,7 +72,8 @@ def _refuse_rank(context: Context, node: exp.Expr) -> None:
         if node.args.get(part):
             context.text.refuse_node(
                 node.args[part],
-                "a stream has no end to be sorted; ORDER BY and LIMIT rank the groups of one SELECT with a window.",
+                "a stream has no end to be sorted; ORDER BY and LIMIT rank the groups of one SELECT"
+                " with a window.",
             )
 
 

@@ -1,5 +1,5 @@
-"""The functions of expressions and SQL as a page of the documentation, made from the tables that the
-parser reads: `python -m thalweg.sql.reference > docs/functions.md`."""
+"""The functions of expressions and SQL as a page of the documentation, made from the tables that
+the parser reads: `python -m thalweg.sql.reference > docs/functions.md`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def page() -> str:
     """The page, in Markdown."""
     parts = [
         "# Functions",
-        "Made from the tables that the parser reads; the same in expressions of the fluent API and in SQL.",
+        (
+            "Made from the tables that the parser reads; the same in expressions of the fluent API "
+            "and in SQL."
+        ),
     ]
     for module, heading in _HEADINGS.items():
         chosen = [
@@ -59,8 +62,8 @@ def page() -> str:
         f"## Windows in FROM\n\n{windows}.",
         f"## Types of CAST, TRY_CAST and ::\n\n{types}.",
         (
-            f"## Left out on purpose\n\n{changing}: they give another value whenever they are computed, and an "
-            "answer that is taken back has to be the one that was given."
+            f"## Left out on purpose\n\n{changing}: they give another value whenever they are "
+            "computed, and an answer that is taken back has to be the one that was given."
         ),
     ]
     return "\n\n".join(parts) + "\n"

@@ -84,9 +84,11 @@ class Relation:
             if field.shown and (field.is_time or field.is_ticks) and isinstance(field.value, Column)
         }
         columns = tuple(
-            (entry.name, Cast(Column(entry.name), clock))
-            if entry.name in times and clock is not None and entry.type == pa.int64()
-            else (entry.name, Column(entry.name))
+            (
+                (entry.name, Cast(Column(entry.name), clock))
+                if entry.name in times and clock is not None and entry.type == pa.int64()
+                else (entry.name, Column(entry.name))
+            )
             for entry in self.stream.schema
         )
         if all(isinstance(value, Column) for _, value in columns):
@@ -120,12 +122,14 @@ class Relation:
         if node.args.get("db"):
             text.refuse_node(
                 node,
-                f"{text.written(node)}: a column has at most one name in front of it, that of its stream.",
+                f"{text.written(node)}: a column has at most one name in front of it, that of its "
+                "stream.",
             )
         if table and table not in self.tables:
             text.refuse_node(
                 node,
-                f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: {_listed(self.tables)}.",
+                f"unknown stream {table!r}{did_you_mean(table, self.tables)} Streams here: "
+                f"{_listed(self.tables)}.",
             )
         found = self.find(name, table)
         if len(found) > 1:
@@ -137,7 +141,8 @@ class Relation:
             names = self.names(table)
             text.refuse_node(
                 node,
-                f"unknown column {name!r}{did_you_mean(name, names)} Columns here: {_listed(names)}.",
+                f"unknown column {name!r}{did_you_mean(name, names)} Columns here: "
+                f"{_listed(names)}.",
             )
         return found[0]
 

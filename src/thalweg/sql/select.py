@@ -106,7 +106,8 @@ def _refuse_order(context: Context, select: exp.Expr, *, grouped: bool) -> None:
         assert node is not None
         context.text.refuse_node(
             node,
-            "a stream has no end to be sorted. The best groups of each window are ORDER BY ... LIMIT n, with a window.",
+            "a stream has no end to be sorted. The best groups of each window are ORDER BY ... "
+            "LIMIT n, with a window.",
         )
 
 
@@ -131,7 +132,7 @@ def _has_aggregates(select: exp.Expr) -> bool:
     return any(is_aggregate(node) for item in select.expressions for node in item.walk())
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # rows
 
 
@@ -139,7 +140,8 @@ def _rows(context: Context, select: exp.Expr, relation: Relation) -> Relation:
     if relation.window is not None and not relation.window.is_tumbling:
         context.text.refuse_node(
             select,
-            f"the windows of {relation.window.name} belong to groups: aggregate them, or use TUMBLE.",
+            f"the windows of {relation.window.name} belong to groups: aggregate them, or use "
+            "TUMBLE.",
         )
     reader = RowReader(context, relation)
     columns: list[tuple[str, str, Expr]] = []
@@ -188,7 +190,8 @@ def _starred(context: Context, relation: Relation, item: exp.Expr) -> list[Field
             known = [field.name for field in fields]
             context.text.refuse_node(
                 item,
-                f"unknown column {name!r}{did_you_mean(name, known)} Columns here: {', '.join(known)}.",
+                f"unknown column {name!r}{did_you_mean(name, known)} Columns here: "
+                f"{', '.join(known)}.",
             )
     return [field for field in fields if field.name not in left_out]
 
@@ -227,7 +230,7 @@ def _is(value: Expr, name: str) -> bool:
     return isinstance(value, Column) and value.name == name
 
 
-# ----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # groups
 
 
@@ -340,7 +343,8 @@ def _aggregate(
         call = next(iter(reader.distincts.values()))
         context.text.refuse_node(
             select,
-            f"{call}: distinct values are aggregated in windows over time (TUMBLE, HOP, RANGE and SLIDE).",
+            f"{call}: distinct values are aggregated in windows over time (TUMBLE, HOP, RANGE and "
+            "SLIDE).",
         )
     if window.helper is not None and window.helper[0] in needed:
         calls[window.helper[0]] = window.helper[1]

@@ -76,7 +76,8 @@ def _named(context: Context, node: exp.Expr) -> Relation:
         listed = ", ".join(relations) or "none"
         context.text.refuse_node(
             node,
-            f"unknown stream {name or context.text.written(node)!r}{did_you_mean(name, relations)} Streams here: {listed}.",
+            f"unknown stream {name or context.text.written(node)!r}{did_you_mean(name, relations)} "
+            f"Streams here: {listed}.",
         )
     return relations[name].called(name)
 
@@ -97,7 +98,8 @@ def _windowed(context: Context, node: TableFunction, query: Query) -> Relation:
     if table is None:
         context.text.refuse_node(
             node,
-            f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), ...).",
+            f"{node.this} in FROM takes a stream first: {node.this}(TABLE Main, DESCRIPTOR(ts), "
+            "...).",
         )
     relation, _ = read_stream(context, table, query)
     return window_of_function(context, relation, node)

@@ -177,7 +177,8 @@ class _Reader:
         if step > size:
             self.context.text.refuse_node(
                 arguments["slide"],
-                f"{self.name}: the slide is longer than the window: rows between two windows would not be counted.",
+                f"{self.name}: the slide is longer than the window: rows between two windows would "
+                "not be counted.",
             )
         return hop(
             size,
@@ -221,7 +222,8 @@ class _Reader:
         if step > size:
             self.context.text.refuse_node(
                 arguments["slide"],
-                "COUNT: the slide is longer than the window: rows between two windows would be lost.",
+                "COUNT: the slide is longer than the window: rows between two windows would be "
+                "lost.",
             )
         return rows(size, step, Rank(), partition)
 
@@ -270,7 +272,8 @@ class _Reader:
             times = dict.fromkeys(field.name for field in self.relation.fields if field.is_time)
             self.context.text.refuse_node(
                 node,
-                f"{field.name} does not progress: it is an ordinary column. The time of the rows is called {' or '.join(times)} here.",
+                f"{field.name} does not progress: it is an ordinary column. The time of the rows is"
+                f" called {' or '.join(times)} here.",
             )
         return field.value if not field.is_time and isinstance(field.value, Column) else None
 
@@ -297,7 +300,8 @@ class _Reader:
         if not isinstance(node, (exp.Literal, exp.Placeholder, exp.Neg)):
             self.context.text.refuse_node(
                 node,
-                f"{self.name}: a duration is a constant, such as INTERVAL '10' MINUTES or '10 minutes'.",
+                f"{self.name}: a duration is a constant, such as INTERVAL '10' MINUTES or '10 "
+                "minutes'.",
             )
         expr = reader.convert(node)
         assert isinstance(expr, Literal)

@@ -41,7 +41,8 @@ class SqlText(Source):
         last = self._word_end(start) if end is None else end
         wide = max(1, min(last + 1 - start, len(line) - column + 1))
         raise SqlError(
-            f"SQL, line {row}, column {column}: {reason}\n  {line}\n  {' ' * (column - 1)}{'^' * wide}",
+            f"SQL, line {row}, column {column}: {reason}\n  {line}\n "
+            f" {' ' * (column - 1)}{'^' * wide}",
             row,
             column,
         )
@@ -122,13 +123,15 @@ class SqlText(Source):
                 self.refuse("one query is expected; something follows the ';'.", token.start)
             if kind not in STATEMENT_TOKENS or (kind == TokenType.NOT and text == "!"):
                 self.refuse(
-                    f"{text!r} is not part of a query. A name with odd characters goes between double quotes.",
+                    f"{text!r} is not part of a query. A name with odd characters goes between "
+                    "double quotes.",
                     token.start,
                     token.end,
                 )
             if kind == TokenType.VAR and not text.isidentifier():
                 self.refuse(
-                    f"{text!r} is not a name. A name with odd characters goes between double quotes.",
+                    f"{text!r} is not a name. A name with odd characters goes between double "
+                    "quotes.",
                     token.start,
                     token.end,
                 )

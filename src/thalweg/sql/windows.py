@@ -195,8 +195,8 @@ def require_time(
     if not relation.progresses(field):
         context.text.refuse_place(
             attribute.place,
-            f"{attribute} does not progress: it is an ordinary column. A window is defined on the time of the rows,"
-            f" which is called {' or '.join(times)} here.",
+            f"{attribute} does not progress: it is an ordinary column. A window is defined on the "
+            f"time of the rows, which is called {' or '.join(times)} here.",
         )
     return field.value if not field.is_time and isinstance(field.value, Column) else None
 
@@ -223,7 +223,8 @@ def _refuse_attributes(context: Context, clause: WindowClause) -> None:
         if attribute is not None:
             context.text.refuse_place(
                 attribute.place,
-                f"{word} is for windows whose RANGE is time and whose SLIDE counts rows; here one WA is enough.",
+                f"{word} is for windows whose RANGE is time and whose SLIDE counts rows; here one "
+                "WA is enough.",
             )
 
 
@@ -231,7 +232,8 @@ def _refuse_gaps(context: Context, range_: Amount, size: int, slide: Amount, ste
     if step > size:
         context.text.refuse_place(
             slide.place,
-            f"SLIDE {slide} is longer than RANGE {range_}: rows between two windows would not be counted. Make it shorter.",
+            f"SLIDE {slide} is longer than RANGE {range_}: rows between two windows would not be "
+            "counted. Make it shorter.",
         )
 
 
@@ -239,5 +241,6 @@ def _refuse_without_slide(context: Context, clause: WindowClause) -> NoReturn:
     place: Place = clause.place
     context.text.refuse_place(
         place,
-        "a window of an aggregate needs a SLIDE: how far it moves. For windows that do not overlap write RANGE TUMBLING ...",
+        "a window of an aggregate needs a SLIDE: how far it moves. For windows that do not overlap "
+        "write RANGE TUMBLING ...",
     )

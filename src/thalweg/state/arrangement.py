@@ -91,7 +91,7 @@ class Arrangement:
         self._patches = PatchLog()
         self._purged = MIN_TIME
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # change
 
     def apply(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
@@ -162,7 +162,8 @@ class Arrangement:
             at = int(np.argmax(left > 0))
             raise UnknownRowError(
                 f"{self._what}: adjust of a row that was never inserted: "
-                f"{delta.payload.slice(at, 1).to_pylist()[0]} over [{delta.start[at]}, {delta.end[at]})."
+                f"{delta.payload.slice(at, 1).to_pylist()[0]} over [{delta.start[at]}, "
+                f"{delta.end[at]})."
             )
         found.set_weight(weight)
 
@@ -178,7 +179,7 @@ class Arrangement:
         for run in self._runs():
             run.renumber(moved)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # find
 
     def find(self, group: Codes, since: Times, until: Times) -> Hits:
@@ -371,7 +372,7 @@ class Arrangement:
         if self._slots.slots:
             yield from self._slots.runs(after)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # time
 
     def purge(self, until: int) -> int:
@@ -431,7 +432,7 @@ class Arrangement:
                 Hits(self.schema, at, [(run, at)]).set_weight(np.zeros(len(at), np.int64))
         return dropped + self.drop(self._purged) if dropped else []
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # snapshots
 
     def snapshot(self, name: str) -> Slices:

@@ -3,8 +3,8 @@ instead of keys.
 
 Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Numbers are
 given in the order in which groups are first seen. A group that is no longer needed keeps its number
-until `keep` gives all numbers out anew; a kernel calls that when its index has doubled, so an index is
-never more than twice as large as the groups in use.
+until `keep` gives all numbers out anew; a kernel calls that when its index has doubled, so an index
+is never more than twice as large as the groups in use.
 """
 
 from __future__ import annotations

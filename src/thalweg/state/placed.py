@@ -1,9 +1,9 @@
 """Items of groups, each at a place, in slices of neighbouring places.
 
-A place is a window or a time. A slice is a power of two wide; where there are too many, neighbours are
-joined. It is a list of parts, of which the later ones are put together when there are many, and with
-an older one once they have grown to its size: an item is copied a few times, however long it stays.
-The items of small batches wait in one tail for all slices.
+A place is a window or a time. A slice is a power of two wide; where there are too many, neighbours
+are joined. It is a list of parts, of which the later ones are put together when there are many, and
+with an older one once they have grown to its size: an item is copied a few times, however long it
+stays. The items of small batches wait in one tail for all slices.
 
 What a batch adds is written as parts of its own. The places behind a CTI go with their slices; of a
 slice that is passed in part, only how many items have gone is written.
@@ -147,7 +147,7 @@ class PlacedSlices(Generic[T]):
         for parts in self._slices.values():
             yield from parts
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # change
 
     def add(self, items: T) -> None:
@@ -284,7 +284,7 @@ class PlacedSlices(Generic[T]):
             part.items = part.items.renumbered(moved)
             part.order = part.keys = None
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # find
 
     def _near(self, low: int, beyond: int) -> list[tuple[int, list[_Part[T]]]]:
@@ -415,7 +415,7 @@ class PlacedSlices(Generic[T]):
         """The groups of which something is held."""
         return used_codes([items.group for items in self.all()])
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # snapshots
 
     def snapshot(self, name: str, write: Callable[[T], Rows]) -> Slices:

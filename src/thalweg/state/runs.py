@@ -240,7 +240,8 @@ class Run:
     """Rows whose weight or marks changed since the last snapshot."""
     patched: int = 0
     first_after: tuple[int, int, int] = (0, 0, -1)
-    """The earliest start of the rows alive after a time: the time, the start, the dead rows then."""
+    """The earliest start of the rows alive after a time: the time, the start, the dead rows
+    then."""
     end_order: tuple[Codes, Times] | None = None
     """Positions sorted by end, and the sorted ends; made when they are first asked for."""
     least_starts: Times | None = None

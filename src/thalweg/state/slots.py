@@ -1,8 +1,8 @@
 """Slots: the sorted runs of an arrangement, by how long rows last and by when they end.
 
-A class holds durations of a factor of 64; within it a slot is a power of two wide. Where a class has
-come to spread over too many slots, neighbours are joined. The runs of a slot are each at least three
-times as long as the next: a new run is merged with those that are not.
+A class holds durations of a factor of 64; within it a slot is a power of two wide. Where a class
+has come to spread over too many slots, neighbours are joined. The runs of a slot are each at least
+three times as long as the next: a new run is merged with those that are not.
 """
 
 from __future__ import annotations

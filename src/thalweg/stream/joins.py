@@ -41,7 +41,8 @@ class JoinColumns:
             self.right_only is not None and how not in ("right", "full")
         ):
             raise PlanError(
-                f"join: left_only= is for left and full joins, right_only= for right and full joins; this one is {how!r}."
+                "join: left_only= is for left and full joins, right_only= for right and full "
+                f"joins; this one is {how!r}."
             )
 
 
@@ -114,7 +115,8 @@ def window_join_node(
     """Rows whose times lie in a window together."""
     if not isinstance(window, JoinWindow):
         raise PlanError(
-            f"window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or a JoinWindow; got {window!r}."
+            "window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or "
+            f"a JoinWindow; got {window!r}."
         )
     _require_kind("window_join", how, nodes.JOIN_KINDS)
     if how in ("semi", "anti"):
@@ -149,7 +151,8 @@ def asof_join_node(
     """Each left row with the latest right row that is not later."""
     if how not in ("inner", "left"):
         raise PlanError(
-            f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got {how!r}."
+            f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got "
+            f"{how!r}."
         )
     keys = key_pairs(on)
     result, _ = _result(left, right, keys, select)

@@ -24,8 +24,8 @@ __all__ = ["PlannedStream", "draws_streams"]
 
 _Picture = TypeVar("_Picture")
 _PLOT: list[Callable[..., Any]] = []
-"""The function that draws a query. It runs the query, so it lives above the fluent API, and registers
-itself here."""
+"""The function that draws a query. It runs the query, so it lives above the fluent API, and
+registers itself here."""
 
 
 def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
@@ -87,7 +87,8 @@ class PlannedStream:
                 if isinstance(name, str) and name.isidentifier():
                     raise UnknownColumnError(name, self.schema.names, what)
                 raise PlanError(
-                    f"{what}: {name!r} is not a column. What is computed needs a name: {what}(name={_as_written(name)})."
+                    f"{what}: {name!r} is not a column. What is computed needs a name: "
+                    f"{what}(name={_as_written(name)})."
                 )
         return (
             *((name, Column(name)) for name in kept),

@@ -82,7 +82,8 @@ def join_all(
     """
     if len(streams) < 2:
         raise PlanError(
-            "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, ...}."
+            "join_all: give at least two streams by name: {'orders': orders, 'payments': payments, "
+            "...}."
         )
     nodes_ = {
         name: require_stream(stream, f"join_all: {name}").node for name, stream in streams.items()

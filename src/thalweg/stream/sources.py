@@ -58,13 +58,13 @@ def source(
 
     `time` and `end` name the columns, among `columns`, that are the start and the end of a row:
     frames are then pushed as they are, and where the times are timestamps all that is shown of the
-    stream shows timestamps. `late` and the six arguments after it say how events are admitted (see `Ingress`): `disorder=d`
-    is `progress=late_by(d)`, and `progress` takes more policies, such as `late_by_rows`,
-    `estimated` and `timer`. The rest declares facts that hold for every form in which this stream
-    arrives. `group_ctis` names the columns for whose values promises may come separately; a
-    partition is one of them by itself. `progressing` names further columns of whole numbers that
-    progress as the start does, so that windows over them close: by punctuation, or, as a mapping,
-    each by its own disorder. `patterns` says that punctuation of any form may come (see
+    stream shows timestamps. `late` and the six arguments after it say how events are admitted (see
+    `Ingress`): `disorder=d` is `progress=late_by(d)`, and `progress` takes more policies, such as
+    `late_by_rows`, `estimated` and `timer`. The rest declares facts that hold for every form in
+    which this stream arrives. `group_ctis` names the columns for whose values promises may come
+    separately; a partition is one of them by itself. `progressing` names further columns of whole
+    numbers that progress as the start does, so that windows over them close: by punctuation, or, as
+    a mapping, each by its own disorder. `patterns` says that punctuation of any form may come (see
     `thalweg.model.punctuation`); in-process it may without.
 
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
@@ -98,11 +98,13 @@ def source(
         and not any(isinstance(policy, (LateByRows, Estimated)) for policy in observed)
     ):
         raise PlanError(
-            f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when events come in order)."
+            f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when"
+            " events come in order)."
         )
     if low_watermark is not None and partition is None:
         raise PlanError(
-            f"{where}: low_watermark= is the common promise of partitions; give partition= too, or use disorder=."
+            f"{where}: low_watermark= is the common promise of partitions; give partition= too, or "
+            "use disorder=."
         )
     lag = None
     if low_watermark is not None:
@@ -133,9 +135,11 @@ def source(
         insert_only=insert_only,
         unique_start=unique_start,
         payload_start_key=payload_start_key,
-        constant_duration=None
-        if constant_duration is None
-        else positive_ticks(constant_duration, f"{where}, constant_duration"),
+        constant_duration=(
+            None
+            if constant_duration is None
+            else positive_ticks(constant_duration, f"{where}, constant_duration")
+        ),
         firm_ends=firm_ends or insert_only,
         group_ctis=bool(groups),
         group_keys=groups,
@@ -147,7 +151,8 @@ def source(
     for column in further:
         if not pa.types.is_integer(schema.field(column).type):
             raise TypeMismatchError(
-                f"{where}: progressing= takes columns of whole numbers; {column!r} is {schema.field(column).type}."
+                f"{where}: progressing= takes columns of whole numbers; {column!r} is "
+                f"{schema.field(column).type}."
             )
     return Stream(nodes.Source(name, schema, ingress, declared, times=times, clock=clock))
 
@@ -166,7 +171,8 @@ def _timed(
         type_ = schema.field(name).type
         if clock_type(type_) is None and not pa.types.is_integer(type_):
             raise TypeMismatchError(
-                f"{where}: the time {name!r} is {type_}; a time is a timestamp, a whole number, or ISO 8601 text in a frame."
+                f"{where}: the time {name!r} is {type_}; a time is a timestamp, a whole number, or "
+                "ISO 8601 text in a frame."
             )
     payload = pa.schema([field for field in schema if field.name not in times.names])
     return payload, times, clock_type(schema.field(time).type)

@@ -37,11 +37,13 @@ class WindowMethods(PayloadMethods):
         for name in named:
             if name in self.schema.names:
                 raise PlanError(
-                    f"group_by: {name!r} is a column already; name the key otherwise, or write group_by({name!r})."
+                    f"group_by: {name!r} is a column already; name the key otherwise, or write "
+                    f"group_by({name!r})."
                 )
         if not names and not named:
             raise PlanError(
-                "group_by: name at least one column; without groups use the windows of the stream itself."
+                "group_by: name at least one column; without groups use the windows of the stream "
+                "itself."
             )
         stream = self.with_columns(**named) if named else self
         return grouped.GroupedStream(stream.node, (*names, *named))
@@ -110,10 +112,10 @@ class WindowMethods(PayloadMethods):
         """Windows of the last `size`, a new one every `hop` (default: tumbling). A row belongs to
         them by its start.
 
-        `over` is the time of the stream, a column that progresses, or `arrival()`, the time at which
-        rows arrive; or `rows()` or `rank("ts")`: then size and hop count rows.
-        `partition_by` divides the stream first, each part having windows of its own. `origin` is
-        where windows over time begin; None: at the first row of all.
+        `over` is the time of the stream, a column that progresses, or `arrival()`, the time at
+        which rows arrive; or `rows()` or `rank("ts")`: then size and hop count rows. `partition_by`
+        divides the stream first, each part having windows of its own. `origin` is where windows
+        over time begin; None: at the first row of all.
         """
         return grouped.GroupedStream(self.node, ()).sliding(
             size, hop, over=over, partition_by=partition_by, origin=origin

@@ -84,20 +84,23 @@ class WindowedStream:
         return replace(self, table=Table(slots, flush, every, late))
 
     def fill(self, groups: Iterable[Any] | None = None) -> WindowedStream:
-        """The same windows, also where they are empty: `groups` lists those that get a row for empty
-        windows too (values, or tuples for several keys); a stream without groups needs none."""
+        """The same windows, also where they are empty: `groups` lists those that get a row for
+        empty windows too (values, or tuples for several keys); a stream without groups needs
+        none."""
         if isinstance(self.window, WindowKind):
             raise WindowError(
-                f"fill: only hopping and tumbling windows have empty windows to fill, not {self.window}."
+                "fill: only hopping and tumbling windows have empty windows to fill, not "
+                f"{self.window}."
             )
         return replace(self, filled=filled_groups(self.node.schema, self.keys, groups))
 
     def with_id(self, name: str) -> WindowedStream:
-        """The same windows; `name` is the column for a window's id, where windows have one: window w
-        over time ends `hop * (w + 1)` after the origin."""
+        """The same windows; `name` is the column for a window's id, where windows have one: window
+        w over time ends `hop * (w + 1)` after the origin."""
         if not isinstance(self.window, WindowKind | HoppingWindow):
             raise WindowError(
-                f"with_id: the id of a window of {self.window} is its start; read `_start` of the answers."
+                f"with_id: the id of a window of {self.window} is its start; read `_start` of the "
+                "answers."
             )
         return replace(self, id_column=name)
 
@@ -132,7 +135,8 @@ class WindowedStream:
                 checked.append((name, self._read(call)))
             else:
                 raise PlanError(
-                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or {name}=sum_('column').{refuse_moved(name)}"
+                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or "
+                    f"{name}=sum_('column').{refuse_moved(name)}"
                 )
         plain = tuple(checked)
         if isinstance(self.window, WindowKind):
@@ -162,7 +166,8 @@ class WindowedStream:
         halves = in_panes(whole, self.table)
         if halves is None:
             raise WindowError(
-                "two_level: partial sums need counts or sums of whole numbers, windows whose size is a multiple of their hop, and no fill."
+                "two_level: partial sums need counts or sums of whole numbers, windows whose size "
+                "is a multiple of their hop, and no fill."
             )
         return self._numbered(streams.Stream(halves))
 
@@ -240,11 +245,11 @@ class WindowedStream:
         """What a module makes of each window: by its name, or the function or class itself.
 
         `columns`, or `input=expression` (or a mapping), say what the module's inputs are; without
-        any it gets the columns of the same names. `params` initialise it. `clip` (none, left, right, full) cuts the
-        lifetimes that it sees, `stamp` (align, keep, clip, time-bound, unrestricted) says how long
-        its output lives; both are the module's choice unless given. `on_error` is `fail` or `skip`;
-        a call that takes longer than `time_limit` is an error. `name` is the column of an
-        aggregate.
+        any it gets the columns of the same names. `params` initialise it. `clip` (none, left,
+        right, full) cuts the lifetimes that it sees, `stamp` (align, keep, clip, time-bound,
+        unrestricted) says how long its output lives; both are the module's choice unless given.
+        `on_error` is `fail` or `skip`; a call that takes longer than `time_limit` is an error.
+        `name` is the column of an aggregate.
         """
         plain = [column for column in columns if not isinstance(column, Mapping)]
         for mapping in (column for column in columns if isinstance(column, Mapping)):
@@ -267,8 +272,8 @@ class WindowedStream:
         )
         if self.id_column is not None and node.stamp != "align":
             raise WindowError(
-                f"with_id: the module stamps its output (stamp={node.stamp!r}); the id of a window goes "
-                "with stamp='align'."
+                f"with_id: the module stamps its output (stamp={node.stamp!r}); the id of a window "
+                "goes with stamp='align'."
             )
         return self._numbered(streams.Stream(node))
 

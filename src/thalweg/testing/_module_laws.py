@@ -127,7 +127,7 @@ def _equal(trial: Trial, left: Any, right: Any, what: str) -> None:
         wrap = [(0, 1, {name: left})], [(0, 1, {name: right})]
     else:
         wrap = tuple(
-            [(0, 1, {"item": repr(item)}) for item in (items or ())] for items in (left, right)
+            [(0, 1, {"item": repr(item)}) for item in items or ()] for items in (left, right)
         )  # type: ignore[assignment]
     if difference(*wrap) is not None:
         raise Broken(f"{what}: {left!r} against {right!r}")
@@ -138,7 +138,7 @@ def _rows(rows: list[Row]) -> str:
     return f"[{shown}{', ...' if len(rows) > 4 else ''}]"
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # the laws
 
 
@@ -298,7 +298,8 @@ def _unchanged_before(time: int, left: list[Row], right: list[Row]) -> None:
     early = [[(s, min(e, time), p) for s, e, p in rows if s < time] for rows in (left, right)]
     if difference(*early) is not None:
         raise Broken(
-            f"a change at {time} changed what lies before it: {_rows(early[0])} against {_rows(early[1])}"
+            f"a change at {time} changed what lies before it: {_rows(early[0])} against "
+            f"{_rows(early[1])}"
         )
 
 

@@ -84,7 +84,10 @@ def _missing_promise(vector: Vector, query: Node, engine: EngineType) -> str | N
             expected = _settled(vector, time, scope) if consistency == "final" else time
             if (progress.cti if scope is None else progress.of(scope)) < expected:
                 whom = "" if scope is None else f" for {scope[0]!r}"
-                return f"consistency {consistency}: the CTI {expected}{whom} was expected; the output only promised {progress}"
+                return (
+                    f"consistency {consistency}: the CTI {expected}{whom} was expected; the output "
+                    f"only promised {progress}"
+                )
     return None
 
 

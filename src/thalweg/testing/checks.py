@@ -38,7 +38,10 @@ def output_problem(
     """
     for number, batch in enumerate(batches):
         if batch.schema.names != schema.names or batch.schema.types != schema.types:
-            return f"output batch {number} has the columns {_show(batch.schema)}; the query has {_show(schema)}"
+            return (
+                f"output batch {number} has the columns {_show(batch.schema)}; the query has "
+                f"{_show(schema)}"
+            )
     broken = first_violation_in_batches(batches)
     if broken:
         return f"the output breaks its own promise: {broken}"

@@ -229,7 +229,8 @@ def _must_be_there(inputs: Mapping[str, Prefix], output: Prefix) -> list[str]:
         there = shown.get((payload, start), [])
         if last > furthest or not any(output.freeze(start, e, payload) == "HF" for e in there):
             wrong.append(
-                f"C3: {dict(payload)} from {start} is half frozen in an input, and not in the output"
+                f"C3: {dict(payload)} from {start} is half frozen in an input, and not in the "
+                "output"
             )
     return wrong
 

@@ -110,7 +110,8 @@ def assert_physically_independent(
                     _report(
                         trial,
                         small,
-                        f"form {number} of seed {seed}, {len(form)} elements, shrunk to {len(small)}",
+                        f"form {number} of seed {seed}, {len(form)} elements, shrunk to "
+                        f"{len(small)}",
                     )
                 )
 
@@ -144,7 +145,8 @@ def _where(reason: BaseException) -> str:
     """The innermost lines of a traceback."""
     frames = traceback.extract_tb(reason.__traceback__)[-3:]
     return "\n".join(
-        f"  in {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}: {frame.line}"
+        f"  in {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}: "
+        f"{frame.line}"
         for frame in frames
     )
 
@@ -162,7 +164,10 @@ def _report(trial: _Trial, form: Form, origin: str) -> str:
         actual = f"  (no table: {reason})"
     return "\n".join(
         [
-            f'the answer is wrong for one physical form of the input (consistency "{trial.consistency}"; {origin})',
+            (
+                "the answer is wrong for one physical form of the input (consistency"
+                f' "{trial.consistency}"; {origin})'
+            ),
             f"problem: {problem}",
             f"query:\n{show_query(trial.query)}",
             "form, to be played with assert_form_right(query, form):",

@@ -71,9 +71,9 @@ class Site:
 
     @property
     def _summed(self) -> Expr:
-        """The small column, for sums. Behind a window join it is a time, perhaps near the end of the
-        clock: a sum of the final table may fit there, and not that of a table which has rows that
-        are removed later."""
+        """The small column, for sums. Behind a window join it is a time, perhaps near the end of
+        the clock: a sum of the final table may fit there, and not that of a table which has rows
+        that are removed later."""
         small = self.columns[3]
         joined = any(isinstance(node, Join) for node in walk(self.stream.node))
         return small % 2**40 if joined else small

@@ -1,10 +1,9 @@
 """One query for each operator that keeps state, and what a small batch writes of it.
 
 `CASES` has every kernel with a snapshot of its own, by the name of its class and, where one class
-evaluates several kinds of windows, the kind: `stateful_kernels` finds the classes, so that a new one
-cannot be forgotten. A case holds many rows, then gets ten more that
-touch one stretch of time; `written_share` is the share of the kernel's bytes that a store would
-write for them.
+evaluates several kinds of windows, the kind: `stateful_kernels` finds the classes, so that a new
+one cannot be forgotten. A case holds many rows, then gets ten more that touch one stretch of time;
+`written_share` is the share of the kernel's bytes that a store would write for them.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def assert_module_lawful(module: str | Module, **options: Any) -> None:
         raise AssertionError("\n".join(f"{finding.law}: {finding.broken}" for finding in broken))
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # windows
 
 
@@ -105,7 +105,8 @@ def _input_schema(module: Module, columns: Mapping[str, str] | None) -> pa.Schem
     types = module.input_types()
     if types is None:
         raise PlanError(
-            f"module {module.name!r} takes any columns; say on which it shall be checked: columns={{'v': 'double'}}."
+            f"module {module.name!r} takes any columns; say on which it shall be checked: "
+            "columns={'v': 'double'}."
         )
     return pa.schema([(name, pa.int64() if kind is None else kind) for name, kind in types.items()])
 
@@ -144,7 +145,7 @@ def _value(random: Random, kind: pa.DataType, *, nulls: bool) -> Any:
     )
 
 
-# ---------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # counter-examples
 
 
@@ -193,4 +194,7 @@ def _plainer(value: Any) -> Sequence[Any]:
 def _report(law: Callable[[Trial], None], trial: Trial) -> str:
     shown = "\n".join(f"    {row}" for row in trial.inside()) or "    (none)"
     meaning = inspect.getdoc(law) or ""
-    return f"{meaning}\n  window [{trial.window.start}, {trial.window.end}), rows (start, end, payload):\n{shown}\n  {_problem(law, trial)}"
+    return (
+        f"{meaning}\n  window [{trial.window.start}, {trial.window.end}), rows (start, end, "
+        f"payload):\n{shown}\n  {_problem(law, trial)}"
+    )

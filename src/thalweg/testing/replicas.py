@@ -125,7 +125,8 @@ def _detour(start: int, end: int, manner: Manner, random: Random) -> list[int]:
 
 
 def _arrival(lives: Sequence[_Life], manner: Manner, random: Random) -> list[Data]:
-    """The elements of all lives, each in its own order, by time as far as the disorder lets them."""
+    """The elements of all lives, each in its own order, by time as far as the disorder lets
+    them."""
     placed: list[tuple[float, float, int, Data]] = []
     for life in lives:
         place, tie = float("-inf"), random.random()

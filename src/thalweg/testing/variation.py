@@ -71,7 +71,7 @@ def _sequence(logical: Logical, origin: int, manner: Manner, random: Random) -> 
     return with_promises(_arrival(chains, manner, random), logical.promises, manner, random)
 
 
-# -----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # chains
 
 
@@ -132,7 +132,7 @@ def _some_value(name: str, kind: pa.DataType, logical: Logical, random: Random) 
     return random.choice(["a", "b"]) if pa.types.is_string(kind) else None
 
 
-# ----------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------
 # arrival
 
 

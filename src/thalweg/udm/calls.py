@@ -94,7 +94,7 @@ class Caller:
         self._watch = Watch(time_limit)
         self._skips = module.nulls == "skip"
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # whole windows
 
     def compute(self, cells: Cells) -> Answers:
@@ -185,7 +185,7 @@ class Caller:
         )
         return f"{text} (a module must not change its input; work on a copy)" if mutation else text
 
-    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # in one call
 
     def _in_columns(self, cells: Cells) -> Answers | None:
@@ -248,13 +248,16 @@ class Caller:
             len(which) and not 0 <= which.min() <= which.max() < len(cells)
         ):
             raise WrongResult(
-                f"it returned {table.num_rows} rows and {len(which)} numbers of windows, of which there are {len(cells)}"
+                f"it returned {table.num_rows} rows and {len(which)} numbers of windows, of which "
+                f"there are {len(cells)}"
             )
         columns = [values_of(table.column(f.name), f.type) for f in self.outputs]
         start, end = (
-            values_of(table.column(name), pa.int64()).to_numpy(zero_copy_only=False)
-            if name in names
-            else edges[which]
+            (
+                values_of(table.column(name), pa.int64()).to_numpy(zero_copy_only=False)
+                if name in names
+                else edges[which]
+            )
             for name, edges in (("_start", cells.start), ("_end", cells.end))
         )
         if (start >= end).any():
@@ -263,7 +266,7 @@ class Caller:
             which, start, end, pa.RecordBatch.from_arrays(columns, schema=self.outputs), {}
         )
 
-    # ---------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # in steps
 
     def build(self, cells: Cells) -> tuple[list[Any], Failures]:
@@ -325,7 +328,7 @@ class Caller:
             )
         return self._each(cells, lambda at, _begin, _stop: own.result(states[at]))
 
-    # --------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # in columns
 
     @property

@@ -166,8 +166,8 @@ def function(
     """A user-defined function of values of one event, for any expression.
 
     `vectorised`: of Arrow arrays, one value for each row. `nulls`: it is called for nulls too;
-    otherwise they give null. `on_error`: an event that it fails on, or on which it takes longer than
-    `time_limit`, ends the query (`fail`) or gives null (`null`).
+    otherwise they give null. `on_error`: an event that it fails on, or on which it takes longer
+    than `time_limit`, ends the query (`fail`) or gives null (`null`).
     """
     where = f"function {name!r}"
     if on_error not in ("fail", "null"):

@@ -80,7 +80,8 @@ class Module:
         ):
             if value not in choices:
                 raise PlanError(
-                    f"{where}: {what} must be one of {', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
+                    f"{where}: {what} must be one of "
+                    f"{', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
                 )
         if self.nulls not in ("keep", "skip"):
             raise PlanError(f"{where}: nulls must be 'keep' or 'skip'; got {self.nulls!r}.")
@@ -94,7 +95,8 @@ class Module:
         one_of = {"compute", "compute_groups", "add", "partials"} & methods
         if not one_of:
             raise PlanError(
-                f"{where} has nothing to compute with: write compute(payloads), or empty(), add(state, delta) and result(state)."
+                f"{where} has nothing to compute with: write compute(payloads), or empty(), "
+                "add(state, delta) and result(state)."
             )
         for trigger, needed in (
             ("add", {"empty", "result"}),
@@ -117,19 +119,22 @@ class Module:
     def _check_time(self, where: str) -> None:
         if self.stamp != "align" and not self.time_sensitive:
             raise PlanError(
-                f"{where}: only a time-sensitive module stamps its output; say time_sensitive=True, or leave stamp= out."
+                f"{where}: only a time-sensitive module stamps its output; say time_sensitive=True,"
+                " or leave stamp= out."
             )
         if self.properties.time_bound and self.stamp != "time-bound":
             raise PlanError(
-                f"{where}: time_bound=True goes with stamp='time-bound'; its stamp is {self.stamp!r}."
+                f"{where}: time_bound=True goes with stamp='time-bound'; its stamp is "
+                f"{self.stamp!r}."
             )
         for name in self.properties.commutes_with_filter:
             if self.inputs is not None and name not in dict(self.inputs):
                 raise PlanError(
-                    f"{where}: commutes_with_filter names {name!r}, which is no input{did_you_mean(name, dict(self.inputs))}"
+                    f"{where}: commutes_with_filter names {name!r}, which is no "
+                    f"input{did_you_mean(name, dict(self.inputs))}"
                 )
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts
 
     @property
@@ -166,7 +171,7 @@ class Module:
         panes."""
         return "partials" in self.methods or {"merge", "save", "load"} <= self.methods
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # types
 
     def input_types(self) -> dict[str, pa.DataType | None] | None:
@@ -202,7 +207,8 @@ class Module:
             return self.make(**dict(params))
         except TypeError as reason:
             raise PlanError(
-                f"module {self.name!r} does not take these parameters: {reason}. It takes {self.signature() or 'none'}."
+                f"module {self.name!r} does not take these parameters: {reason}. It takes "
+                f"{self.signature() or 'none'}."
             ) from reason
 
     def signature(self) -> str:

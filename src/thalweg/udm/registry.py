@@ -52,14 +52,15 @@ class Registry:
     def _put(self, entry: Entry, origin: tuple[str, str]) -> None:
         if not _NAME.fullmatch(entry.name):
             raise PlanError(
-                f"{entry.name!r} is no name for a module: letters, digits and _, with dots between namespaces."
+                f"{entry.name!r} is no name for a module: letters, digits and _, with dots between "
+                "namespaces."
             )
         mark = entry.name, entry.version
         before = self._origins.get(mark)
         if before is not None and before != origin:
             raise PlanError(
-                f"the module {entry.name}@{entry.version} is already defined by {'.'.join(before)}; "
-                "give yours another version=, another name, or a namespace (as in 'mine.name')."
+                f"the module {entry.name}@{entry.version} is already defined by {'.'.join(before)};"
+                " give yours another version=, another name, or a namespace (as in 'mine.name')."
             )
         self._origins[mark] = origin
         self._entries.setdefault(entry.name, {})[entry.version] = entry
@@ -71,7 +72,8 @@ class Registry:
             return entry
         if entry is not None:
             raise PlanError(
-                f"{name!r} is a function of single events; use it in where, select or a join predicate."
+                f"{name!r} is a function of single events; use it in where, select or a join "
+                "predicate."
             )
         module_names = sorted(
             full_name
@@ -80,7 +82,8 @@ class Registry:
         )
         short = {entry.rpartition(".")[2]: entry for entry in module_names}
         raise PlanError(
-            f"no module {name!r}{did_you_mean(name, [*module_names, *short])} There are: {', '.join(module_names) or 'none'}."
+            f"no module {name!r}{did_you_mean(name, [*module_names, *short])} There are: "
+            f"{', '.join(module_names) or 'none'}."
         )
 
     def find_function(self, name: str) -> UserFunction | None:
@@ -101,7 +104,8 @@ class Registry:
             return versions[max(versions, key=_order)]
         if version not in versions:
             raise PlanError(
-                f"the module {full!r} has no version {version!r}; it has {', '.join(sorted(versions, key=_order))}."
+                f"the module {full!r} has no version {version!r}; it has "
+                f"{', '.join(sorted(versions, key=_order))}."
             )
         return versions[version]
 
@@ -114,7 +118,8 @@ class Registry:
         ] or found
         if len(own) > 1:
             raise PlanError(
-                f"several modules are called {name!r}: {', '.join(sorted(own))}; say which, with its namespace."
+                f"several modules are called {name!r}: {', '.join(sorted(own))}; say which, with "
+                "its namespace."
             )
         return own[0] if own else None
 

@@ -88,7 +88,8 @@ class Collector:
         if isinstance(item, Mapping):
             if set(item) - set(names):
                 raise WrongResult(
-                    f"it returned the column {min(map(str, set(item) - set(names)))!r}; it declared {', '.join(names)}"
+                    f"it returned the column {min(map(str, set(item) - set(names)))!r}; it declared"
+                    f" {', '.join(names)}"
                 )
             values = [item.get(name) for name in names]
         elif isinstance(item, (tuple, list)):
@@ -114,9 +115,14 @@ class Collector:
         try:
             columns = [table.column(f.name).combine_chunks().cast(f.type) for f in self.schema]
             start, end = (
-                table.column(name).combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
-                if name in names
-                else np.full(size, edge)
+                (
+                    table.column(name)
+                    .combine_chunks()
+                    .cast(pa.int64())
+                    .to_numpy(zero_copy_only=False)
+                    if name in names
+                    else np.full(size, edge)
+                )
                 for name, edge in (
                     ("_start", self.window_start[cell]),
                     ("_end", self.window_end[cell]),

@@ -27,8 +27,8 @@ def schema_of(columns: pa.Schema | Mapping[str, TypeLike], where: str) -> pa.Sch
 
 
 def fits(actual: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether values of the actual type may be passed as the declared one: the same type, or a wider
-    number.
+    """Whether values of the actual type may be passed as the declared one: the same type, or a
+    wider number.
 
     >>> fits(pa.int64(), pa.float64()), fits(pa.float64(), pa.int64())
     (True, False)

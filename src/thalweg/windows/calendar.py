@@ -76,7 +76,8 @@ class CalendarWindow(WindowKind):
         for time in (least(ts), greatest(ts)) if len(ts) else ():
             if abs(time) > _FARTHEST:
                 raise EvaluationError(
-                    f"{self}: the time {time} lies beyond the year {_LAST_YEAR}; calendars count times in microseconds."
+                    f"{self}: the time {time} lies beyond the year {_LAST_YEAR}; calendars count "
+                    "times in microseconds."
                 )
         wall = pc.local_timestamp(pa.array(ts).cast(pa.timestamp("us", self.zone)))
         first = pc.floor_temporal(wall, unit=self.unit, week_starts_monday=True)
@@ -110,7 +111,8 @@ def calendar(unit: str, zone: str) -> CalendarWindow:
     name = str(unit).strip().lower().removesuffix("s")
     if name not in UNITS:
         raise WindowError(
-            f"calendar: the unit is one of {', '.join(UNITS)}{did_you_mean(name, UNITS)} Got {unit!r}."
+            f"calendar: the unit is one of {', '.join(UNITS)}{did_you_mean(name, UNITS)} Got "
+            f"{unit!r}."
         )
     try:
         ZoneInfo(zone)

@@ -144,7 +144,8 @@ class WindowKind(ABC):
         """From window ids back to time: the start and the end of each, where they follow from the
         id alone."""
         raise WindowError(
-            f"{self}: the times of a window follow from its tuples, not from its id; aggregate min_('_start')."
+            f"{self}: the times of a window follow from its tuples, not from its id; aggregate "
+            "min_('_start')."
         )
 
     def assigner(self) -> object:
@@ -175,5 +176,8 @@ def duality(kind: WindowKind, tuples: Tuples) -> str | None:
     ):
         if pairs:
             at, window = min(pairs)
-            return f"{kind}: by {more} the tuple {at} (ts {tuples.ts[at]}) belongs to window {window}, by {less} it does not."
+            return (
+                f"{kind}: by {more} the tuple {at} (ts {tuples.ts[at]}) belongs to window {window},"
+                f" by {less} it does not."
+            )
     return None

@@ -49,14 +49,15 @@ class HoppingWindow:
     def __post_init__(self) -> None:
         if self.size // self.hop > _MOST_WINDOWS:
             raise WindowError(
-                f"{self}: a row would belong to {self.size // self.hop:,} windows, each with an answer of its own; "
-                f"at most {_MOST_WINDOWS:,} are possible. Take a larger hop, or slide_by_tuple for an answer at every row."
+                f"{self}: a row would belong to {self.size // self.hop:,} windows, each with an "
+                f"answer of its own; at most {_MOST_WINDOWS:,} are possible. Take a larger hop, or "
+                "slide_by_tuple for an answer at every row."
             )
 
     @property
     def origin(self) -> int:
-        """Where windows are counted from, less than a hop from zero: window w ends a hop times w + 1
-        after it, as those of `SlidingTime` do."""
+        """Where windows are counted from, less than a hop from zero: window w ends a hop times w +
+        1 after it, as those of `SlidingTime` do."""
         return (self.offset + self.size) % self.hop
 
     @property

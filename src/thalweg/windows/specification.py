@@ -79,7 +79,8 @@ def rows(*, at: str = "operator") -> Rows:
     """
     if at not in ("operator", "system"):
         raise WindowError(
-            f"rows: at must be 'operator' or 'system'{did_you_mean(at, ('operator', 'system'))} Got {at!r}."
+            f"rows: at must be 'operator' or 'system'{did_you_mean(at, ('operator', 'system'))} Got"
+            f" {at!r}."
         )
     return Rows(at)
 
@@ -94,8 +95,9 @@ def rank(of: str = "ts") -> Rank:
     """Count tuples in the order of their time."""
     if of not in TIME_NAMES:
         raise WindowError(
-            f"rank({of!r}): only the time of the stream gives an order that is known to be complete; write rank('ts'), "
-            f"after alter_lifetime(start={of!r}, duration=1) if {of!r} is to be the time."
+            f"rank({of!r}): only the time of the stream gives an order that is known to be "
+            f"complete; write rank('ts'), after alter_lifetime(start={of!r}, duration=1) if {of!r} "
+            "is to be the time."
         )
     return Rank(of)
 
@@ -104,7 +106,8 @@ def ticks(size: Size, what: str) -> int:
     """A span of time, of at least one tick."""
     if isinstance(size, str) and _ROWS_TEXT.fullmatch(size):
         raise WindowError(
-            f"{what}: {size!r} counts rows, but the window is over time; write a duration, or over=rows()."
+            f"{what}: {size!r} counts rows, but the window is over time; write a duration, or "
+            "over=rows()."
         )
     if size is None:
         raise WindowError(f"{what}: a duration is missing; everything so far is landmark(hop=...).")
@@ -120,7 +123,8 @@ def row_count(size: Size, what: str) -> int:
         found = _ROWS_TEXT.fullmatch(size)
         if not found:
             raise WindowError(
-                f"{what}: {size!r} is a duration, but the window counts rows; write a number of rows such as 1000, or over='ts'."
+                f"{what}: {size!r} is a duration, but the window counts rows; write a number of "
+                "rows such as 1000, or over='ts'."
             )
         size = int(found.group(1))
     if isinstance(size, bool | timedelta) or not isinstance(size, int):
@@ -136,8 +140,8 @@ def check_slide(range_: int, slide: int, what: str) -> None:
     """Warn of a slide beyond the range: it skips tuples, which is allowed but seldom intended."""
     if slide > range_:
         _warn(
-            f"{what}: the hop {slide} is larger than the size {range_}, so that tuples between two windows are in none. "
-            f"A tumbling window has hop={range_}."
+            f"{what}: the hop {slide} is larger than the size {range_}, so that tuples between two "
+            f"windows are in none. A tumbling window has hop={range_}."
         )
 
 
@@ -147,8 +151,9 @@ def warn_about_panes(range_: int, slide: int, what: str) -> None:
     if range_ // pane > _MANY_PANES:
         rounder = max(slide // 1000 * 1000, 1000)
         _warn(
-            f"{what}: the size {range_} and the hop {slide} have the greatest common divisor {pane}, so that a window has "
-            f"{range_ // pane:,} panes. A hop of {rounder} and a size that is a multiple of it would have {max(range_ // rounder, 1):,}."
+            f"{what}: the size {range_} and the hop {slide} have the greatest common divisor "
+            f"{pane}, so that a window has {range_ // pane:,} panes. A hop of {rounder} and a size "
+            f"that is a multiple of it would have {max(range_ // rounder, 1):,}."
         )
 
 

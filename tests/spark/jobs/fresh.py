@@ -1,5 +1,5 @@
-"""A driver script: a query over a receiver, which the script starts if none runs. Start it again and
-it goes on."""
+"""A driver script: a query over a receiver, which the script starts if none runs. Start it again
+and it goes on."""
 
 from __future__ import annotations
 

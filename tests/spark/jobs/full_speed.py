@@ -1,5 +1,6 @@
 """A driver script: sliding sums of made-up events as fast as they go. Every few seconds it collects
-the garbage of the JVM, and appends the micro-batches so far and the bytes still in use to a file."""
+the garbage of the JVM, and appends the micro-batches so far and the bytes still in use to a
+file."""
 
 from __future__ import annotations
 

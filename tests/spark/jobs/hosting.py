@@ -1,7 +1,7 @@
 """A driver script: a host over files that keep arriving, whose queries come and go by commands.
 
-A command is a file `commands/NAME.json`, {"add": query} or {"remove": query} or {"replace": query}; `acks/NAME` is there
-when the host has returned from it. Start the script again and it goes on.
+A command is a file `commands/NAME.json`, {"add": query} or {"remove": query} or {"replace": query};
+`acks/NAME` is there when the host has returned from it. Start the script again and it goes on.
 """
 
 from __future__ import annotations

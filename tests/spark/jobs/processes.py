@@ -34,7 +34,8 @@ class Member:
     parent: int
     command: str
     name: str
-    """Of a process that was forked from one with everything imported: the end of its own command."""
+    """Of a process that was forked from one with everything imported: the end of its own
+    command."""
 
 
 def driver(

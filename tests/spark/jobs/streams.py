@@ -58,8 +58,8 @@ class Swing:
 
 def query(folder: Path, name: str, *, finish: bool = True) -> tw.Stream:
     """`windows`: a sliding count and sum; `priced`: these joined with rates; `spread`: those by
-    rate, over a second exchange; `swing`: a user's aggregate over sliding windows; `visits`: sessions
-    of the distinct keys and values; `large`: some of the events, which needs no state."""
+    rate, over a second exchange; `swing`: a user's aggregate over sliding windows; `visits`:
+    sessions of the distinct keys and values; `large`: some of the events, which needs no state."""
     facts: dict[str, Any] = {"files_per_batch": 1, "finish": finish}
     events = ts.from_files(
         str(folder / "events"), time="ts", columns=EVENTS, disorder=DISORDER, name="events", **facts

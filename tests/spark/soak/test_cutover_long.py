@@ -1,10 +1,11 @@
-"""A query on Spark that is replaced while it runs: by another plan, by one with a mended bug, and back.
+"""A query on Spark that is replaced while it runs: by another plan, by one with a mended bug, and
+back.
 
 Ten-minute windows by one minute, replicas that are Spark applications, input that goes on arriving.
 The answer is compared with the definition after each cutover, no output breaks a promise, and no
 replica makes more than two micro-batches with a promise between two promises of the answer around
-the switch. Micro-batches without one do not count: a promise comes with the third file, and how many
-files a micro-batch takes depends on how quick it is.
+the switch. Micro-batches without one do not count: a promise comes with the third file, and how
+many files a micro-batch takes depends on how quick it is.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def test_golden_answers_on_spark(
 ) -> None:
     if not (DATA / "golden.json").exists():
         pytest.skip(
-            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answers were not checked on Spark."
+            f"RECORDED DATA NOT FOUND: {DATA} does not exist, so the golden answers were not "
+            "checked on Spark."
         )
     tables = case.events(DATA)
     schema = case.query(streams(tables)).schema

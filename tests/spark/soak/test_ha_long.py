@@ -1,11 +1,12 @@
 """High availability with replicas that are Spark applications: they and the merge in front of them
-are killed with SIGKILL while input arrives, up to two replicas at once, and a fresh one is attached.
+are killed with SIGKILL while input arrives, up to two replicas at once, and a fresh one is
+attached.
 
-No row is lost or repeated, no output breaks a promise, and answers go on while the replicas that were
-killed start again. Stretches with kills and without take turns in one run, so that whatever else the
-machine does meets both. The longest pauses between two promises of the answer are written down for
-both, and for one query that is restarted from its checkpoint: `pauses.json` in the test's folder, and
-on the terminal. For each of the longest it says what was killed last before it.
+No row is lost or repeated, no output breaks a promise, and answers go on while the replicas that
+were killed start again. Stretches with kills and without take turns in one run, so that whatever
+else the machine does meets both. The longest pauses between two promises of the answer are written
+down for both, and for one query that is restarted from its checkpoint: `pauses.json` in the test's
+folder, and on the terminal. For each of the longest it says what was killed last before it.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class Stretches:
         self.quiet: list[tuple[float, float]] = []
         self.shaken: list[tuple[float, float]] = []
         self._away: dict[str, tuple[int, int]] = {}
-        """By replica that was killed: what it had promised, and how many answers there were then."""
+        """By replica that was killed: what it had promised, and how many answers there were
+        then."""
         self.without: list[int] = []
         """Answers that came before a replica was back."""
 

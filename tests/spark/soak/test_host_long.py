@@ -1,4 +1,5 @@
-"""A host that is killed again and again while queries come and go; and one with a hundred queries."""
+"""A host that is killed again and again while queries come and go; and one with a hundred
+queries."""
 
 from __future__ import annotations
 

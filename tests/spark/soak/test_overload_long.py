@@ -1,4 +1,5 @@
-"""Overload for a long time: memory and staleness stay where they were, with kill -9 in between too."""
+"""Overload for a long time: memory and staleness stay where they were, with kill -9 in between
+too."""
 
 from __future__ import annotations
 

@@ -14,15 +14,16 @@ start bins: of every tuple; or of every n-th, by the number it arrived under, or
 is counted when the windows before it are settled. With groups, the tuples of a partition make its
 windows, and each group has bins of its own.
 
-A bin that lies a range or more in front of a place says nothing about it: every tuple that it counts
-has an end bin between. So a batch, and a window that answers, looks at the bins within a range only.
+A bin that lies a range or more in front of a place says nothing about it: every tuple that it
+counts has an end bin between. So a batch, and a window that answers, looks at the bins within a
+range only.
 
 The input takes nothing back, and the aggregates are bounded. Nulls are a partition or group like
 any other; duplicates count. A late tuple changes the bins behind it, and windows that are out
 answer again. State, in slices of time: the bins from the CTI on, one in front of it for each group,
-and the times of tuples from the CTI on; where windows are counted, how many tuples there were before,
-per partition. A CTI for a partition frees what lies before it, and all of it at the end of the
-partition. The promise lags behind the CTI by the range.
+and the times of tuples from the CTI on; where windows are counted, how many tuples there were
+before, per partition. A CTI for a partition frees what lies before it, and all of it at the end of
+the partition. The promise lags behind the CTI by the range.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class BinsAggregateKernel(Operator):
             concat_rows([part.parts for part in full], self._sums.schema),
         )
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -252,7 +253,7 @@ class BinsAggregateKernel(Operator):
         self._ticks = np.unique(times)
         return len(self._ticks) + 1, _Place(self._ticks)
 
-    # ---------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _windows(self, low: int, since: Line, until: Line, beyond: int) -> tuple[Codes, Times]:
@@ -306,7 +307,7 @@ class BinsAggregateKernel(Operator):
             payload, window[at] - self._range + 1, window[at] + 1, np.ones(len(at), np.int64)
         )
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -334,7 +335,7 @@ class BinsAggregateKernel(Operator):
         later = {scope: time for scope, time in scoped if time > promise}
         return Progress(promise, promised.columns, later) if later else Progress(promise)
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:

@@ -174,7 +174,7 @@ class BucketAggregateKernel(GridOperator):
         self._watches = False
         self.switches = {"to eager": 0, "to lazy": 0}
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -306,7 +306,7 @@ class BucketAggregateKernel(GridOperator):
             self._sums.merge(items.parts, code, size),
         )
 
-    # ---------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
@@ -422,7 +422,7 @@ class BucketAggregateKernel(GridOperator):
         start = self._grid.start(items.at)
         return Delta(payload, start, start + self._grid.size, np.ones(len(items), np.int64))
 
-    # ----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # adapting
 
     def _watch(self) -> None:
@@ -496,7 +496,7 @@ class BucketAggregateKernel(GridOperator):
         self._is_eager &= ~sparse
         self._flags.touch(np.flatnonzero(sparse))
 
-    # -----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # forgetting
 
     def _forget(self, closed: int) -> None:
@@ -578,7 +578,7 @@ class BucketAggregateKernel(GridOperator):
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
         self._flags.touch_all()
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def _write(self, items: Items) -> Rows:

@@ -77,7 +77,7 @@ class DeferredKernel(WrappedOperator):
         if self._answers_at_once or self._rows + count > _MOST_ROWS or batch.is_adjust is not None:
             return True
         cti = progress.cti
-        if cti >= self._closes_at or progress.speaks_of_groups or progress.boxes:
+        if cti >= self._closes_at or progress.speaks_of_groups or progress.column_promises:
             return True
         if self._is_final:  # no row comes before the CTI, and no window answers before it
             return False

@@ -23,7 +23,8 @@ __all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "next_after", "occupied"
 
 @dataclass(slots=True)
 class Places:
-    """Where the rows of windows stand: those of a window are [first, beyond) in the order `rows`."""
+    """Where the rows of windows stand: those of a window are [first, beyond) in the order
+    `rows`."""
 
     rows: Codes
     first: Codes

@@ -6,8 +6,8 @@ of any group, each known group without one gets a row with counts of 0 and every
 A batch costs the windows that it adds to the range, and the answers that come or go. State: which
 answers there are, from the last settled window on, in slices of neighbouring windows. A silence is
 filled once something after it is known, so the promise waits at the window after the last settled
-answer. Promises for one group alone do not pass. With final answers a zero row waits until the CTI has
-passed the start of its window: a group may answer early, by a promise of its own.
+answer. Promises for one group alone do not pass. With final answers a zero row waits until the CTI
+has passed the start of its window: a group may answer early, by a promise of its own.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class FillKernel(Operator):
         start: Times = window * self._window.hop + self._window.offset
         return Delta(payload, start, start + self._window.size, np.full(size, weight))
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _window_from(self, time: int) -> int:
@@ -173,7 +173,7 @@ class FillKernel(Operator):
         first = self._answers.first()
         return (time if first is None or first >= self._window_from(time) else INFINITY,)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:

@@ -108,7 +108,7 @@ class HoppingAggregateKernel(GridOperator):
     def _concat(self, parts: Sequence[Cells]) -> Cells:
         return Cells.concat(parts, self._width)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # taking rows in
 
     def _apply(self, batch: Batch) -> tuple[Cells, Cells]:
@@ -177,7 +177,7 @@ class HoppingAggregateKernel(GridOperator):
         """The running totals with what late events add to them."""
         return Cells.concat([self._running, self._late], self._width).at_window(0).summed()
 
-    # ---------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _answer(self, out: int, released: int, closed: int) -> Cells:
@@ -227,7 +227,7 @@ class HoppingAggregateKernel(GridOperator):
         new_end[: len(revoked)], adjusts[: len(revoked)] = start[: len(revoked)], True
         return Batch(payload, start, end, new_end, adjusts, progress)
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def _forget_all(self) -> None:

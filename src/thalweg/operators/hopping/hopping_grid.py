@@ -4,8 +4,8 @@
     beyond(e)    smallest k whose window starts at or after e:  ceil((e - offset) / hop)
 
 An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the
-stream: windows up to `closed` end at or before the CTI, or nobody wants them any more; windows up to
-`released` may have answers out (see `consistency`).
+stream: windows up to `closed` end at or before the CTI, or nobody wants them any more; windows up
+to `released` may have answers out (see `consistency`).
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class Release:
         return self.grid.last_ending_by(self.cti) + 1
 
     def promise(self) -> int:
-        """The start of the earliest window that the CTI leaves open: no answer before it changes any
-        more."""
+        """The start of the earliest window that the CTI leaves open: no answer before it changes
+        any more."""
         if self.cti in (MIN_TIME, INFINITY):
             return self.cti
         return max(self.promised_window * self.grid.hop + self.grid.offset, MIN_TIME)
@@ -166,6 +166,6 @@ class GridOperator(Operator):
 
     @abstractmethod
     def close_groups(self, closed: Codes) -> None:
-        """Forget what windows need that are closed for a group: for the number of each group the last
-        such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
+        """Forget what windows need that are closed for a group: for the number of each group the
+        last such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
         holds."""

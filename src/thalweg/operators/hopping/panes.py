@@ -59,7 +59,7 @@ class PanesKernel(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         progress = map_progress(batch.progress, self._floor)
-        if progress.boxes or not set(progress.scope_columns) <= set(self._keys):
+        if progress.column_promises or not set(progress.scope_columns) <= set(self._keys):
             progress = progress.without_scopes()
         if not len(batch):
             return Batch.empty(self.schema, progress)
@@ -78,8 +78,8 @@ class PanesKernel(Operator):
         return cells, first, first + self._panes if beyond is None else beyond
 
     def _windows(self, delta: Delta) -> tuple[Codes, Codes | None]:
-        """The first window of each row, and the first one after its last; None: all rows are points,
-        which lie in as many windows as a window has hops.
+        """The first window of each row, and the first one after its last; None: all rows are
+        points, which lie in as many windows as a window has hops.
 
         ceil((s + 1 - offset) / hop) = floor((s - offset) / hop) + 1 = first(s) + size / hop, where
         the hop divides the size.
@@ -109,9 +109,9 @@ class CombinePanesKernel(HoppingAggregateKernel):
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         keys = [delta.payload.column(name) for name in self._keys]
         sums: list[Numbers] = [delta.payload.column(name).to_numpy() for name in self._columns]
-        return keys, sums if (delta.weight == 1).all() else [
-            column * delta.weight for column in sums
-        ]
+        return keys, (
+            sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
+        )
 
 
 def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:

@@ -1,15 +1,15 @@
 """Hopping windows whose groups close one by one: a promise for one group, for a range of groups, or
-about the columns that make the groups (`boxes`), makes the answers of those groups final, and frees
-their state.
+about the columns that make the groups (`column_promises`), makes the answers of those groups final,
+and frees their state.
 
 The kernel of the windows knows only the common promise. From the first promise for a group on it is
-made to answer as far as the group that is furthest ahead; a gate keeps the answers of the others back
-until their own promises, or the watermark, let them leave. The promise for a group is the start of
-its earliest window that is not closed, as it is for all.
+made to answer as far as the group that is furthest ahead; a gate keeps the answers of the others
+back until their own promises, or the watermark, let them leave. The promise for a group is the
+start of its earliest window that is not closed, as it is for all.
 
 A row without an end has windows as far as the largest finite time that was seen: where there is
-one, no group is promised beyond that. State: that of the kernel, without windows that are closed for
-their group; the answers that are held back; the promises of groups of which something is held.
+one, no group is promised beyond that. State: that of the kernel, without windows that are closed
+for their group; the answers that are held back; the promises of groups of which something is held.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch, column_of
-from thalweg.model.boxes import rename_boxes
+from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.rows import Codes, Rows, encode_together
@@ -85,11 +85,11 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         if len(batch) and not self._endless:
             self._endless = greatest(batch.end) == INFINITY
         given = batch.progress
-        if not (self._apart or given.scoped or given.boxes or given.areas):
+        if not (self._apart or given.scoped or given.column_promises or given.areas):
             return self.inner.process(port, batch)
         promised = self._of_keys(given)
         if not self._apart:
-            if not promised.speaks_of_groups and not promised.boxes:
+            if not promised.speaks_of_groups and not promised.column_promises:
                 return self.inner.process(port, batch)
             self._set_apart()
         if len(batch):
@@ -173,10 +173,12 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def _of_keys(self, progress: Progress) -> Progress:
         """What a promise says about groups, where those are made of the keys."""
-        boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
+        column_promises = rename_column_promises(
+            progress.column_promises, {key: key for key in self._keys}
+        )
         if set(progress.scope_columns) <= set(self._keys):
-            return replace(progress, boxes=boxes)
-        return Progress(progress.cti, boxes=boxes)
+            return replace(progress, column_promises=column_promises)
+        return Progress(progress.cti, column_promises=column_promises)
 
     def _horizon(self, batch: Batch) -> int:
         """The largest finite time seen."""
@@ -201,12 +203,12 @@ class PromisedGroupsKernel(Operator, WritesLetters):
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
         """Let the kernel answer as far as the group that is furthest ahead. A promise over key
         columns says nothing about time: then as far as there are rows."""
-        if progress.speaks_of_groups or progress.boxes:
+        if progress.speaks_of_groups or progress.column_promises:
             latest = (
                 self._horizon(batch) + self._release.grid.size
             )  # beyond that no window has rows
             own = [progress.areas.most, *progress.scoped.values()]
-            ahead = INFINITY if progress.boxes else max(own)
+            ahead = INFINITY if progress.column_promises else max(own)
             self._release.watermark = max(self._release.watermark, min(ahead, latest))
 
     def _promise(self, time: int) -> int:

@@ -87,7 +87,7 @@ class TablePanesKernel(Operator):
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
-    # --------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -198,7 +198,7 @@ class TablePanesKernel(Operator):
             ]
         return self._key_index.columns(identity[0])
 
-    # -----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # flushing
 
     def _taken(self) -> Codes:
@@ -344,7 +344,7 @@ class TablePanesKernel(Operator):
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         return Batch(payload, start, self._grid.ending_at(beyond), progress=progress)
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def _tidy(self) -> None:

@@ -45,7 +45,7 @@ class BothSides:
     def _met(self) -> Progress:
         left, right = self.sides
         if left.speaks_of_groups or right.speaks_of_groups:
-            both = left.meet(right).without_boxes()
+            both = left.meet(right).without_column_promises()
             return both if self._names_groups(both) else both.without_scopes()
         cti = min(left.cti, right.cti)
         # The same object says to operators behind that nothing is new.

@@ -8,10 +8,9 @@ stream and itself.
 
 State, in arrangements by key: left rows over the lifetime of their *result*, with their own end as
 a mark, until the CTI (the smaller of the two), or that of their group, has passed it; right starts
-from there on, as points.
-So a right start is compared only with the results that it can cut or lengthen, and a CTI drops whole
-slots. A left row whose result ended before the CTI is settled whatever its own end becomes: later
-changes of it are ignored.
+from there on, as points. So a right start is compared only with the results that it can cut or
+lengthen, and a CTI drops whole slots. A left row whose result ended before the CTI is settled
+whatever its own end becomes: later changes of it are ignored.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ class ClipByKernel(Operator):
     def __init__(self, node: ClipBy) -> None:
         self.schema = node.schema
         self.ports = len(node.inputs)
-        # Two views of one stream: rows are cut as they come, not passed on whole and cut afterwards.
+        # Two views of one stream: rows are cut as they come, not passed on whole and cut
+        # afterwards.
         self.first_port = self.ports - 1
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same

@@ -59,7 +59,7 @@ class CoverageKernel(OuterKernel):
         promise = rename_scopes(both, self._scope_names)
         return Batch.concat(answers, self.schema).with_progress(promise)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # change
 
     def _change(self, port: int, delta: Delta) -> list[Batch]:
@@ -139,7 +139,7 @@ class CoverageKernel(OuterKernel):
             found = self._matching(port, rows.delta(), found)
         return _cover_of(found)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _forget(self, before: Progress, both: Progress) -> None:
@@ -190,7 +190,7 @@ class CoverageKernel(OuterKernel):
         rows.set_mark(0, since)
         rows.set_mark(1, begin)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def restore(self, slices: Mapping[str, Rows]) -> None:

@@ -10,10 +10,11 @@ cannot meet an earlier one, and a later change of the row itself brings its data
 comes after that is joined and not kept. State is held in an arrangement by key. A promise for a
 group that the keys name frees rows of that group. The CTI is the smaller of the two.
 
-Where its inputs make promises over columns (`boxes`), so does the join. A pair changes only when
-one of its rows does: each box of the left with each box of the right is a box of the pairs, a joint
-punctuation. A box of the left alone holds as far as no row of the left is held that a later right
-row may still meet: an individual punctuation.
+Where its inputs make promises over columns (`column_promises`), so does the join. A pair changes
+only when one of its rows does: each column promise of the left with each column promise of the
+right is a column promise of the pairs, a joint punctuation. A column promise of the left alone
+holds as far as no row of the left is held that a later right row may still meet: an individual
+punctuation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from functools import partial
 import numpy as np
 
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes, box, join_boxes, merge_boxes, rename_boxes
+from thalweg.model.column_promises import (
+    ColumnPromises,
+    column_promise,
+    join_column_promises,
+    merge_column_promises,
+    rename_column_promises,
+)
 from thalweg.model.delta import ABSENT, Delta, Revision
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows
@@ -182,28 +189,34 @@ class JoinKernel(Operator):
                 held.purge(min(end - 1, MAX_TIME))
         self._state.tidy()
 
-    # ----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _promise(self) -> Progress:
         both, (left, right) = self._progress.both, self._progress.sides
-        boxes = self._boxes() if left.boxes or right.boxes else {}
+        column_promises = (
+            self._promised_columns() if left.column_promises or right.column_promises else {}
+        )
         if both.speaks_of_groups:
             both = rename_scopes(both, {**self._renames[1], **self._renames[0]})
-        return both.with_boxes(boxes) if boxes else both
+        return both.with_column_promises(column_promises) if column_promises else both
 
-    def _boxes(self) -> Boxes:
+    def _promised_columns(self) -> ColumnPromises:
         left, right = map(
-            rename_boxes, (side.boxes for side in self._progress.sides), self._renames
+            rename_column_promises,
+            (side.column_promises for side in self._progress.sides),
+            self._renames,
         )
-        return merge_boxes(merge_boxes(join_boxes(left, right), self._alone(0)), self._alone(1))
+        return merge_column_promises(
+            merge_column_promises(join_column_promises(left, right), self._alone(0)), self._alone(1)
+        )
 
-    def _alone(self, port: int) -> Boxes:
-        """What the boxes of one side say of pairs: no more than its rows that may still meet a
-        partner allow."""
-        found: Boxes = {}
+    def _alone(self, port: int) -> ColumnPromises:
+        """What the column promises of one side say of pairs: no more than its rows that may still
+        meet a partner allow."""
+        found: ColumnPromises = {}
         names = self._renames[port]
-        for columns, bounds in self._progress.sides[port].boxes.items():
+        for columns, bounds in self._progress.sides[port].column_promises.items():
             least = (
                 self._held[port].least(columns) if all(c in names for c in columns) else None
             )  # None: a held row says nothing about these columns, so neither do its pairs
@@ -211,10 +224,10 @@ class JoinKernel(Operator):
                 low = {
                     names[c]: min(*pair) for c, *pair in zip(columns, bounds, least, strict=True)
                 }
-                found = merge_boxes(found, box(low))
+                found = merge_column_promises(found, column_promise(low))
         return found
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:

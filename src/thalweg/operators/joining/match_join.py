@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes, join_boxes
+from thalweg.model.column_promises import ColumnPromises, join_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Codes
@@ -111,7 +111,7 @@ class MatchJoinKernel(OuterKernel):
         payload = self._alone_payload(port, rows.payload, rows.start)
         return Delta(payload, rows.start, rows.end, weight[which])
 
-    # ----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _promise(self) -> Progress:
@@ -120,12 +120,14 @@ class MatchJoinKernel(OuterKernel):
         ]
         both = self._progress.both
         cti = min(both.cti, *undecided)
-        common = Progress(cti, boxes=self._boxes())
+        common = Progress(cti, column_promises=self._promised_columns())
         if not both.speaks_of_groups:
             return common
         areas = self._decided_areas(both, cti) if both.areas else both.areas
-        groups = replace(both, cti=cti, scoped=self._decided(both), boxes={}, areas=areas)
-        return replace(rename_scopes(groups, self._scope_names), boxes=common.boxes)
+        groups = replace(both, cti=cti, scoped=self._decided(both), column_promises={}, areas=areas)
+        return replace(
+            rename_scopes(groups, self._scope_names), column_promises=common.column_promises
+        )
 
     def _decided(self, both: Progress) -> dict[Scope, int]:
         """Of each group that both sides promise, how far its rows are decided."""
@@ -166,10 +168,10 @@ class MatchJoinKernel(OuterKernel):
                 wanted[1 - port] = max(time, held.latest_end(time))
         return tuple(wanted)
 
-    def _boxes(self) -> Boxes:
-        """Only boxes over columns that no row of the answer has null."""
+    def _promised_columns(self) -> ColumnPromises:
+        """Only column promises over columns that no row of the answer has null."""
         if self._preserved == (True, True):
-            return join_boxes(self._alone(0), self._alone(1))
+            return join_column_promises(self._alone(0), self._alone(1))
         return self._alone(0 if self._preserved[0] else 1)
 
     def _carried(self, port: int) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""The changes of counts that the elements of a batch make: at a slot, one row more or less with some
-end. An adjust takes a row from its old end before it gives one to the new end."""
+"""The changes of counts that the elements of a batch make: at a slot, one row more or less with
+some end. An adjust takes a row from its old end before it gives one to the new end."""
 
 from __future__ import annotations
 

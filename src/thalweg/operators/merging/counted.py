@@ -12,15 +12,15 @@ payload and start before `t`:
     it has each end before `t` as often (AdjustOutput),
 
 with the fewest adjusts. Let `S` be the rows that the output has too many, by end, and `D` those it
-has too few, each ordered with the ends before `t` first. Rows of `S` before `t` must go and those of
-`D` before `t` must come; the others may stay as they are. So the rows of S before t, then as many
-new rows as are missing, then the rest of S, become, one to one, the rows of D before t, then as many
-removals as there are rows too many, then the rest of D; and of these pairs only as many are carried
-out as there are rows that must go or must come, whichever are more. No fewer changes will do: each
-change touches one row of either side.
+has too few, each ordered with the ends before `t` first. Rows of `S` before `t` must go and those
+of `D` before `t` must come; the others may stay as they are. So the rows of S before t, then as
+many new rows as are missing, then the rest of S, become, one to one, the rows of D before t, then
+as many removals as there are rows too many, then the rest of D; and of these pairs only as many are
+carried out as there are rows that must go or must come, whichever are more. No fewer changes will
+do: each change touches one row of either side.
 
-Line 15 of the document's Algorithm R4 counts up and down at the same end; a count moves from the old
-end to the new one.
+Line 15 of the document's Algorithm R4 counts up and down at the same end; a count moves from the
+old end to the new one.
 
 State: as R3, and 60 bytes for each end of a row in an input.
 """

@@ -46,8 +46,8 @@ class DigestTable:
         self.linked: Bools = np.zeros(_SMALLEST, np.bool_)
         """By slot: its digest is found."""
         self._free: Codes = np.arange(_SMALLEST)
-        """A ring: slots are handed out in the order in which they were taken back, so that rows that
-        come and go together lie together, and what lies together is read faster."""
+        """A ring: slots are handed out in the order in which they were taken back, so that rows
+        that come and go together lie together, and what lies together is read faster."""
         self._next_free = 0
         self._free_count = _SMALLEST
         self._table: npt.NDArray[np.int32] = np.full(4 * _SMALLEST, _EMPTY, np.int32)

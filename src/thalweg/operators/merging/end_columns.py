@@ -1,6 +1,7 @@
 """The second tier of the index for keys: the end of each row in each input, and in the output.
 
-Columns are by slot of the top tier. A row that an input or the output does not have is ABSENT there.
+Columns are by slot of the top tier. A row that an input or the output does not have is ABSENT
+there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The third tier of the index for multisets: how often an input has a row with each end.
 
-An entry is (owner, end, count), where the owner is a row in one input's column. Entries are found by
-owner and end through a table of digests, and those of one owner are linked, so that a row's ends
+An entry is (owner, end, count), where the owner is a row in one input's column. Entries are found
+by owner and end through a table of digests, and those of one owner are linked, so that a row's ends
 are read without looking at those of other rows.
 """
 

@@ -1,5 +1,5 @@
-"""What R3 and R4 share: an index of the live rows, promises for all and for groups, and settled rows
-that wait for slower inputs to confirm them (see `settled_rows`)."""
+"""What R3 and R4 share: an index of the live rows, promises for all and for groups, and settled
+rows that wait for slower inputs to confirm them (see `settled_rows`)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ The input with the largest CTI leads, and its CTI, less the lag, becomes that of
 end at `t` or later; it may not lead before the output has promised `t`.
 
 Promises for groups are passed on too: for each group the input leads that has promised most for it
-(`group_promises`). Promises over columns (boxes) are not.
+(`group_promises`). Promises over columns (column promises) are not.
 
 State: that of the level, and a few numbers an input.
 """

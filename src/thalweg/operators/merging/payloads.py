@@ -1,9 +1,9 @@
 """The payloads of the rows that a merge holds, each once, found by slot.
 
 Payloads lie in chunks that never change. New rows become a chunk; chunks of about one size are
-merged, so there are few or logarithmically many, and each row is copied logarithmically often. A chunk
-whose rows are mostly gone is written anew without them, so that at most about half of what is held
-is of no use.
+merged, so there are few or logarithmically many, and each row is copied logarithmically often. A
+chunk whose rows are mostly gone is written anew without them, so that at most about half of what is
+held is of no use.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Inputs in step: a batch that repeats, in the same order, rows which another input has sent.
 
-Replicas of one plan mostly send such batches. Each input has a place in the order in which rows were
-added: the one behind its last row. If what is left from there on are exactly the rows of the next
-batch, nobody needs to look for them by digest, and comparing is far cheaper than making digests.
+Replicas of one plan mostly send such batches. Each input has a place in the order in which rows
+were added: the one behind its last row. If what is left from there on are exactly the rows of the
+next batch, nobody needs to look for them by digest, and comparing is far cheaper than making
+digests.
 
-An input whose place is not known, or that is not in step, gets another one where a row starts as the
-first one of its batch: among the rows that are held longest, or in a large batch wherever it lies.
-A place is a hint. Rows are compared, whatever it says, so it is not saved.
+An input whose place is not known, or that is not in step, gets another one where a row starts as
+the first one of its batch: among the rows that are held longest, or in a large batch wherever it
+lies. A place is a hint. Rows are compared, whatever it says, so it is not saved.
 """
 
 from __future__ import annotations

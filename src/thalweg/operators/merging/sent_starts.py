@@ -1,9 +1,9 @@
 """How many rows an ordered merge has left out.
 
-R0 to R2 hold no rows, so that a row that comes after the output has gone on is taken for one that was
-sent. Whether it was is told by counts: how many rows have gone out at each start, as far back as the
-slowest input is, at most `_KEPT` starts. An input that has more rows at a start than have gone out
-had rows that were left out; a row that several inputs had counts once.
+R0 to R2 hold no rows, so that a row that comes after the output has gone on is taken for one that
+was sent. Whether it was is told by counts: how many rows have gone out at each start, as far back
+as the slowest input is, at most `_KEPT` starts. An input that has more rows at a start than have
+gone out had rows that were left out; a row that several inputs had counts once.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ of its payload and start; rows that no CTI of the output has reached lie in sort
 that the rows a CTI freezes are taken off the front. What the inputs and the output say about a row
 is kept beside it, in columns by slot, by the level (two tiers in `keyed`, three in `counted`).
 
-A row that starts after all others is new without a look into the table, and inputs in step find it by
-comparing (`keyed`). So the digests of such rows are made when somebody first looks for a row by its
-digest; of rows that are dropped before that, never.
+A row that starts after all others is new without a look into the table, and inputs in step find it
+by comparing (`keyed`). So the digests of such rows are made when somebody first looks for a row by
+its digest; of rows that are dropped before that, never.
 
 A promise for one group takes rows out of the middle of a run. Their places there stay, counted as
 stale, until the common CTI passes them or half of all places are stale.

@@ -163,7 +163,7 @@ class EventIndex:
             instant = np.where(after == INFINITY, instant, after)
         return instant
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # forgetting and state
 
     def drop(self, until: int) -> None:

@@ -169,7 +169,7 @@ class GridApplyKernel(ModuleKernel, GridOperator):
         self._windows.put_out(entries, answered)
         return answered.rows
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows to come
 
     def _answer(self, low: int, high: int, closed: int) -> Delta:
@@ -205,7 +205,7 @@ class GridApplyKernel(ModuleKernel, GridOperator):
         self._events.drop(min(self._begin(release.closed + 1), release.cti - 1))
         self._tidy(_NONE)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # groups with promises of their own
 
     def groups(self) -> list[pa.Array]:
@@ -232,7 +232,7 @@ class GridApplyKernel(ModuleKernel, GridOperator):
         windows = self._windows.of(some)
         self._windows.remove(windows.filter(windows.entries.start < until[windows.owner]))
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:

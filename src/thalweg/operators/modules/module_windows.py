@@ -79,7 +79,7 @@ class ModuleWindows:
         )
         self.letters = DeadLetters()
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # rows
 
     def project(self, batch: Batch) -> Delta:
@@ -184,7 +184,7 @@ class ModuleWindows:
         ranks = [_rank(column)[row] for column in rows.columns]
         return np.lexsort((end[row], *reversed(ranks), starts, window))
 
-    # ----------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answers
 
     def answered(
@@ -334,8 +334,9 @@ class ModuleWindows:
         if self.node.on_error == "fail" or always:
             where = f" of the group {group}" if group else ""
             raise ModuleError(
-                f"module {self.module.label} failed on the window {window}{where}: {reason}. "
-                f"Some of its input: {sample}. Mend it, or say on_error='skip' to go on without such windows."
+                f"module {self.module.label} failed on the window {window}{where}: {reason}. Some "
+                f"of its input: {sample}. Mend it, or say on_error='skip' to go on without such "
+                "windows."
             )
         text = json.dumps(group, default=str)
         self.letters.add(

@@ -6,10 +6,10 @@ alike to the module. Those of one batch become one cell, (group, first window, w
 last, state); the answer of a window is the result of the merged states of its cells. A row is
 looked at once, however many windows it is in, and is not kept.
 
-State: cells of windows that are not closed; the answers of windows that are out but not closed; both
-in arrangements by group, so that a late row costs the windows that it is in. Cells that are alike
-are merged when they have doubled. The promise is the start of the earliest window that
-is not closed.
+State: cells of windows that are not closed; the answers of windows that are out but not closed;
+both in arrangements by group, so that a late row costs the windows that it is in. Cells that are
+alike are merged when they have doubled. The promise is the start of the earliest window that is not
+closed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class PanedApplyKernel(GridOperator):
     def needs(self, time: int) -> tuple[int, ...]:
         return (self._release.needs(time),)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # cells
 
     def _add(self, cells: Rows) -> Codes:
@@ -135,7 +135,7 @@ class PanedApplyKernel(GridOperator):
             self._add(self._merged(joined, np.arange(joined.num_rows), alike, count))
         self._merged_size = len(held)
 
-    # -----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # taking rows in
 
     def _of_rows(self, delta: Delta) -> Rows | None:
@@ -189,7 +189,7 @@ class PanedApplyKernel(GridOperator):
         shown = "" if sample is None else f" Some of its input: {sample.slice(0, 3).to_pylist()}."
         raise ModuleError(f"module {self._node.module.label} failed on a pane: {reason}.{shown}")
 
-    # ---------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _take(self, cells: Rows) -> Delta:
@@ -293,7 +293,7 @@ class PanedApplyKernel(GridOperator):
                 if held is not None:
                     held.renumber(moved)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # groups with promises of their own
 
     def groups(self) -> list[pa.Array]:
@@ -317,7 +317,7 @@ class PanedApplyKernel(GridOperator):
         over = self._grid.start(np.where(ended, 0, last)) + self._grid.size
         self._out.drop_groups(some, np.where(ended, INFINITY, over))
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:

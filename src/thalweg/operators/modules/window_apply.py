@@ -18,9 +18,9 @@ is a failure.
 
 State. The window index: windows that are not closed. The event index: rows of those windows, rows
 that count windows to come may need, and rows whose end may still move. A promise for one group
-closes the windows of that group, and frees all of it when the group has ended. A window is closed when the
-CTI has reached its end (passed it, where the end itself is an event's) and, if the module sees ends
-beyond the window, has passed the ends of all its rows.
+closes the windows of that group, and frees all of it when the group has ended. A window is closed
+when the CTI has reached its end (passed it, where the end itself is an event's) and, if the module
+sees ends beyond the window, has passed the ends of all its rows.
 
 Promise. No output comes before the start of the earliest window that is not closed, nor of one that
 may still come to be: that start is the CTI. It is the input's own where output is time-bound; with
@@ -89,7 +89,7 @@ class WindowApplyKernel(ModuleKernel):
         if isinstance(self._frame, CountFrame):
             self._instants = CountInstants(self._frame, self._events)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # the loop
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -161,7 +161,7 @@ class WindowApplyKernel(ModuleKernel):
         none = Delta.empty(self._module.held)
         return self._reframing.reframe(regions, none, _NONE, settled, reach)[1]
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _ready(self, entries: Entries) -> Times:
@@ -245,7 +245,7 @@ class WindowApplyKernel(ModuleKernel):
         back.hits.set_mark(0, now.astype(np.int64))
         return rows.filter(now)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # closing
 
     def _close(self, groups: GroupPromises, closed: list[Regions], before: int) -> Progress:
@@ -340,7 +340,7 @@ class WindowApplyKernel(ModuleKernel):
         if self._instants is not None:
             self._instants.settle(before, self._frontier.settled(), partition)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _promise(self) -> int:
@@ -440,11 +440,12 @@ class WindowApplyKernel(ModuleKernel):
         if early.any():
             at = int(np.argmax(early))
             raise ModuleError(
-                f"module {self._node.module.label} is not time-bound: after the CTI {self._promised} it changed the output "
-                f"{out.payload.slice(at, 1).to_pylist()[0]} over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
+                f"module {self._node.module.label} is not time-bound: after the CTI "
+                f"{self._promised} it changed the output {out.payload.slice(at, 1).to_pylist()[0]} "
+                f"over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
             )
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def _clear(self) -> None:

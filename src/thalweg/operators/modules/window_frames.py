@@ -2,8 +2,8 @@
 
 A batch touches some regions: stretches of the time of a group. A frame says how far around a change
 windows may become others, and makes the windows of a region from the rows in it; what lies outside
-is not looked at. All work on many regions at once. Windows (`Spans`) are sorted by region and start.
-The definitions are those of `thalweg.windows`.
+is not looked at. All work on many regions at once. Windows (`Spans`) are sorted by region and
+start. The definitions are those of `thalweg.windows`.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class WindowIndex:
         columns = self._partitions.named(partition) or [pa.array(np.ones(len(partition), np.bool_))]
         return pa.RecordBatch.from_arrays(columns, schema=self._keys)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # finding
 
     def find(self, partition: Codes, since: Times, until: Times) -> FoundWindows:
@@ -268,7 +268,7 @@ class WindowIndex:
             state,
         )
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # changing
 
     def wait(self, entries: Entries, until: Times) -> None:
@@ -338,7 +338,7 @@ class WindowIndex:
             self._forget_states(found.column(internal("id")).to_numpy())
         return found.group, found.start, found.column(internal("end")).to_numpy()
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answers
 
     def answers_of(self, windows: Codes) -> Answered:
@@ -369,7 +369,7 @@ class WindowIndex:
             found.set_weight(np.zeros(len(found), np.int64))
             self._kept.drop(MIN_TIME)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def groups(self) -> Codes:

@@ -4,8 +4,9 @@
 
 Cleanse, in the words of the LMerge document: it makes a stream fit a merge at R0 or R1. A row is
 ready when the CTI has passed its end (or its start, where ends never move). It leaves when no row
-that starts earlier can still come or change, so that all rows of one start leave in one batch; among
-themselves they are ordered by their digests, which is the same order in every copy of the stream.
+that starts earlier can still come or change, so that all rows of one start leave in one batch;
+among themselves they are ordered by their digests, which is the same order in every copy of the
+stream.
 
 The price is latency: a row waits for the ends of all rows that start before it, and a row without
 an end holds everything after it until the stream ends. Nulls and duplicates are rows like others.

@@ -20,7 +20,7 @@ __all__ = ["MovedStartKernel"]
 
 
 class MovedStartKernel(LifetimeKernel):
-    knows_group_boxes = True
+    knows_group_column_promises = True
 
     def __init__(self, schema: pa.Schema, start: Expr, source: Node) -> None:
         super().__init__(schema)
@@ -32,7 +32,7 @@ class MovedStartKernel(LifetimeKernel):
         return self._least.at(cti)
 
     def progress(self, before: Progress) -> Progress:
-        self._promised |= bool(before.boxes)
+        self._promised |= bool(before.column_promises)
         return self._least.move(before)
 
     def needs(self, time: int) -> tuple[int, ...]:

@@ -5,8 +5,9 @@ largest start so far.
 
 An adjust keeps the number of its row; a row that is taken back leaves its number unused, and its
 start in `_at` of those behind it. So a change of a row that started at or after the CTI never makes
-a later row count earlier. Every insert counts, also of a row that the same batch takes back: numbers
-do not depend on where a batch is cut. The result depends on the order of arrival: the one operator for which that is the meaning.
+a later row count earlier. Every insert counts, also of a row that the same batch takes back:
+numbers do not depend on where a batch is cut. The result depends on the order of arrival: the one
+operator for which that is the meaning.
 
 State: rows that may still be adjusted, with their numbers, in a row set (none for an insert-only
 input); per partition its last number and largest start, in columns. They are saved as marks of a
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes, box
+from thalweg.model.column_promises import ColumnPromises, column_promise
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows, encode_together, whole_column
@@ -75,17 +76,17 @@ class NumberRowsKernel(Operator):
         settled = self._settled_numbers()
         if self._progress.ended:
             self._forget()
-        return answer.with_progress(self._progress.merge(Progress(boxes=settled)))
+        return answer.with_progress(self._progress.merge(Progress(column_promises=settled)))
 
-    def _settled_numbers(self) -> Boxes:
+    def _settled_numbers(self) -> ColumnPromises:
         """The promise on numbers: whatever still changes has a later one. A filter above lets it
         pass, so that a window over numbers knows when it is complete."""
         if self._names or not len(self._number):
             return {}
         least = self._live.least([ROW_NUMBER])
         if self._progress.ended or least is None or least[0] == INFINITY:
-            return box({ROW_NUMBER: int(self._number[0]) + 1})
-        return box({ROW_NUMBER: least[0]})
+            return column_promise({ROW_NUMBER: int(self._number[0]) + 1})
+        return column_promise({ROW_NUMBER: least[0]})
 
     def _numbered(self, batch: Batch) -> Batch:
         row, at = self._numbers(batch)

@@ -28,7 +28,7 @@ class SelectKernel(Operator):
     """
 
     row_by_row = True
-    knows_group_boxes = True
+    knows_group_column_promises = True
 
     def __init__(self, node: Select) -> None:
         self.schema = node.schema
@@ -47,7 +47,9 @@ class SelectKernel(Operator):
         if not self._rising:
             return moved
         return moved.merge(
-            Progress(boxes={(name,): (least.at(progress.cti),) for name, least in self._rising})
+            Progress(
+                column_promises={(name,): (least.at(progress.cti),) for name, least in self._rising}
+            )
         )
 
     def one_row(self, row: OneRow) -> Step | None:

@@ -5,10 +5,10 @@ A row ends `timeout` after the last start of its chain (see `sessions`). With `m
 chain is also cut at L, L + m, L + 2m, ..., L being the first multiple of m after the chain's first
 start if that is itself a multiple, and the second if it is not. Ends of the input do not matter.
 
-State, by group, in an arrangement: rows whose session end has not been passed by the CTI, and the last
-settled row of each open chain, marked with the chain's first start. A batch looks at the groups that
-it touches, a CTI at those of which something has ended; a CTI for a group frees that group alone.
-Progress passes: a later start moves only ends that lie after it.
+State, by group, in an arrangement: rows whose session end has not been passed by the CTI, and the
+last settled row of each open chain, marked with the chain's first start. A batch looks at the
+groups that it touches, a CTI at those of which something has ended; a CTI for a group frees that
+group alone. Progress passes: a later start moves only ends that lie after it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class SessionLifetimeKernel(Operator):
         next_cut = np.where(start < cut, cut, cut + ((start - cut) // m + 1) * m)
         return chains, np.minimum(end, next_cut)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _forget(self, promised: GroupPromises) -> None:
@@ -162,7 +162,7 @@ class SessionLifetimeKernel(Operator):
         np.minimum.at(self._over, group[kept], over)
         rows.set_weight(np.where(kept, rows.weight, 0))
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def _clear(self) -> None:

@@ -134,7 +134,7 @@ class StitchKernel(Operator):
         ended = [s for s, t in newly_promised(before, self._progress).items() if t == INFINITY]
         if ended:
             self._drop(ended)
-        return changes.to_batch(self._progress.without_boxes())
+        return changes.to_batch(self._progress.without_column_promises())
 
     def _drop(self, scopes: list[Scope]) -> None:
         """Forget the payloads of groups that have ended."""

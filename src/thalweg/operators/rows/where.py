@@ -24,7 +24,7 @@ class WhereKernel(Operator):
     """
 
     row_by_row = True
-    knows_group_boxes = True
+    knows_group_column_promises = True
 
     def __init__(self, node: Where) -> None:
         self.schema = node.schema

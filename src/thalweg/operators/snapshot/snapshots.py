@@ -13,8 +13,8 @@ of these groups alike. In a snapshot a row has a mark: its start or, if later, t
 group.
 
 A batch evaluates only the groups that it touches or of which a window may leave, and of those only
-the time from the earliest change or such a window on: the windows that may leave now, and those that
-have left and are taken back.
+the time from the earliest change or such a window on: the windows that may leave now, and those
+that have left and are taken back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import rename_boxes
+from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, distinct_codes
@@ -151,7 +151,8 @@ class SnapshotKernel(Operator):
         self._held = Arrangement(held, self._groups, marks=1, what=what)
         self._no_rows, self._no_hits = Delta.empty(held), Hits(held, _NONE, [])
         self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
-        """By group: the last end of rows that were dropped, and whether that is still to be marked."""
+        """By group: the last end of rows that were dropped, and whether that is still to be
+        marked."""
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
 
@@ -188,14 +189,20 @@ class SnapshotKernel(Operator):
         return (INFINITY if latest == INFINITY else max(time, self._gate.needed_for(latest)),)
 
     def _scoped(self, progress: Progress) -> Progress:
-        """What a promise says about groups: its scopes and boxes, where they are made of the
-        keys."""
-        if not (progress.scoped or progress.boxes or progress.areas):
+        """What a promise says about groups: its scopes and column promises, where they are made of
+        the keys."""
+        if not (progress.scoped or progress.column_promises or progress.areas):
             return progress
-        boxes = rename_boxes(progress.boxes, {key: key for key in self._keys})
+        column_promises = rename_column_promises(
+            progress.column_promises, {key: key for key in self._keys}
+        )
         if set(progress.scope_columns) <= set(self._keys):
-            return progress if boxes == progress.boxes else replace(progress, boxes=boxes)
-        return Progress(progress.cti, boxes=boxes)
+            return (
+                progress
+                if column_promises == progress.column_promises
+                else replace(progress, column_promises=column_promises)
+            )
+        return Progress(progress.cti, column_promises=column_promises)
 
     def _keys_of(self, group: Codes) -> Rows:
         """The keys that name some groups."""
@@ -247,8 +254,8 @@ class SnapshotKernel(Operator):
         return np.where(delta.start >= promised, delta.start, delta.end)
 
     def _part_near(self, part: _Part) -> _Part:
-        """Where rows may start long after the threshold: without groups of which only windows change
-        that wait, and of the others no more of the time after it than there is before it."""
+        """Where rows may start long after the threshold: without groups of which only windows
+        change that wait, and of the others no more of the time after it than there is before it."""
         threshold = self._gate.threshold
         waits = part.front <= part.since
         quiet = waits & (part.since >= threshold)

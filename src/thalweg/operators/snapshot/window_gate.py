@@ -93,7 +93,7 @@ class WindowGate(AnswerGate):
     @property
     def is_common(self) -> bool:
         """Whether the threshold is the same for all groups."""
-        return not (self._progress.speaks_of_groups or self._progress.boxes)
+        return not (self._progress.speaks_of_groups or self._progress.column_promises)
 
     @property
     def lags(self) -> bool:

@@ -1,4 +1,5 @@
-"""The clock of a source: its timer, what it promises when it is asked, and reports of its promises."""
+"""The clock of a source: its timer, what it promises when it is asked, and reports of its
+promises."""
 
 from __future__ import annotations
 

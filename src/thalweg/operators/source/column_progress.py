@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes, box, merge_boxes
+from thalweg.model.column_promises import ColumnPromises, column_promise, merge_column_promises
 from thalweg.model.rows import Bools
 from thalweg.model.time import MIN_TIME
 from thalweg.progress.source_progress import running_before
@@ -45,10 +45,12 @@ class ColumnProgress:
             largest[name] = max(largest.get(name, MIN_TIME), int(values.max()))
         return late, ColumnProgress(self.disorders, largest)
 
-    def promises(self) -> Boxes:
+    def promises(self) -> ColumnPromises:
         """The lower bounds that follow from the largest values."""
-        promised: Boxes = {}
+        promised: ColumnPromises = {}
         for name, disorder in self.disorders:
             if self.largest.get(name, MIN_TIME) > MIN_TIME:
-                promised = merge_boxes(promised, box({name: self.largest[name] - disorder}))
+                promised = merge_column_promises(
+                    promised, column_promise({name: self.largest[name] - disorder})
+                )
         return promised

@@ -69,8 +69,8 @@ class ElementChecks:
             self.schema, check_metadata=False
         ):
             raise SchemaChangeError(
-                f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source declared {_named(self.schema)}. "
-                "Nothing of the batch was applied."
+                f"{self.place(None)}: the columns are {_named(batch.schema)}, but the source "
+                f"declared {_named(self.schema)}. Nothing of the batch was applied."
             )
         return self._shaped(batch)
 
@@ -86,8 +86,8 @@ class ElementChecks:
         refuse_first(
             batch.end <= batch.start,
             lambda at: LifetimeError(
-                f"{self.place(at)}: {shown_row(batch, at)} ends at {batch.end[at]}, not after its start {batch.start[at]}."
-                " A point event lasts one tick."
+                f"{self.place(at)}: {shown_row(batch, at)} ends at {batch.end[at]}, not after its "
+                f"start {batch.start[at]}. A point event lasts one tick."
             ),
         )
 
@@ -111,8 +111,9 @@ class ElementChecks:
             refuse_first(
                 adjusts & (new_end > batch.start),
                 lambda at: LifetimeError(
-                    f"{self.place(at)}: the end of {shown_row(batch, at)} moves from {batch.end[at]}"
-                    f" to {new_end[at]}, but the source declared firm_ends: rows come and go whole."
+                    f"{self.place(at)}: the end of {shown_row(batch, at)} moves from "
+                    f"{batch.end[at]} to {new_end[at]}, but the source declared firm_ends: rows "
+                    "come and go whole."
                 ),
             )
 
@@ -127,7 +128,8 @@ class ElementChecks:
         refuse_first(
             new_end < batch.start,
             lambda at: LifetimeError(
-                f"{self.place(at)}: {shown_row(batch, at)} would end at {new_end[at]}, before its start {batch.start[at]}."
+                f"{self.place(at)}: {shown_row(batch, at)} would end at {new_end[at]}, before its "
+                f"start {batch.start[at]}."
             ),
         )
 
@@ -148,7 +150,8 @@ class ElementChecks:
                     "none" if values is None else f"{np.size(values)} ({np.asarray(values).dtype})"
                 )
                 raise MalformedElementError(
-                    f"{self.place(None)}: {rows} rows of payload need {rows} values of {what}; got {shape}."
+                    f"{self.place(None)}: {rows} rows of payload need {rows} values of {what}; got "
+                    f"{shape}."
                 )
         if batch.is_adjust is not None and not batch.is_adjust.any():
             batch = Batch(batch.payload, batch.start, batch.end, progress=batch.progress)

@@ -15,9 +15,9 @@ the promise, or leaves it out when nothing of it remains. Every late element is 
 ledger with what became of it. A later adjust that names a row that was moved is applied to the
 row as it was admitted; one that names a row that was left out is left out too.
 
-State: rows that may still be adjusted (see `adjustable_rows`), late rows that were moved or left out
-(see `late_rewrites`), what the policies remember of each partition, rows in quarantine, the entries
-of the ledgers that nobody has taken yet, and 16 bytes for each group that has ended (see
+State: rows that may still be adjusted (see `adjustable_rows`), late rows that were moved or left
+out (see `late_rewrites`), what the policies remember of each partition, rows in quarantine, the
+entries of the ledgers that nobody has taken yet, and 16 bytes for each group that has ended (see
 `ended_groups`).
 """
 
@@ -36,8 +36,8 @@ from thalweg.errors import (
     UnknownRowError,
 )
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import merge_boxes
 from thalweg.model.clocks import shown_time
+from thalweg.model.column_promises import merge_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import (
     NO_PROGRESS,
@@ -193,8 +193,10 @@ class IngressKernel(PromisingSource):
         self._observed, self._columns = observed, columns
         before = self._progress
         after = observed.now(in_data, partitions, before, self._grid)
-        boxes = merge_boxes(in_data.boxes, columns.promises())
-        self._advance(replace(after, boxes=boxes) if boxes else after, arrived)
+        column_promises = merge_column_promises(in_data.column_promises, columns.promises())
+        self._advance(
+            replace(after, column_promises=column_promises) if column_promises else after, arrived
+        )
         self._advance_by_patterns()
         self._drop_settled(before)
         return admitted.with_progress(self._output_progress())
@@ -216,9 +218,9 @@ class IngressKernel(PromisingSource):
             or self._punctuations
             or self._areas
             or self._progress.scoped
-            or self._progress.group_boxes
+            or self._progress.group_column_promises
             or self._ended.runs
-            or self._progress.boxes
+            or self._progress.column_promises
             or self.unwanted_before > MIN_TIME
         ):
             return False
@@ -236,7 +238,12 @@ class IngressKernel(PromisingSource):
         if progress is NO_PROGRESS:
             return True
         cti = progress.cti
-        about_some = progress.scoped or progress.boxes or progress.group_boxes or progress.areas
+        about_some = (
+            progress.scoped
+            or progress.column_promises
+            or progress.group_column_promises
+            or progress.areas
+        )
         return not about_some and type(cti) is int and self._progress.cti <= cti < MAX_TIME
 
     def _admit_plain(self, batch: Batch) -> Batch:
@@ -258,7 +265,7 @@ class IngressKernel(PromisingSource):
         if len(self._rewrites):
             self._rewrites.drop_settled(self._progress.cti)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # elements
 
     def _wanted(self, batch: Batch) -> Bools | None:
@@ -282,8 +289,9 @@ class IngressKernel(PromisingSource):
             changed = shown_time(int(batch.sync[at]), self._clock)
             promised = shown_time(int(promise[at]), self._clock)
             raise LateEventError(
-                f"{place}: {shown_row(batch, at)} changes time {changed}, before the promise {promised} of its source. "
-                "Give the source more disorder=, or a policy late='drop', 'adjust' or 'side'."
+                f"{place}: {shown_row(batch, at)} changes time {changed}, before the promise "
+                f"{promised} of its source. Give the source more disorder=, or a policy "
+                "late='drop', 'adjust' or 'side'."
             )
         if not any_late and (batch.is_adjust is None or not len(self._rewrites)):
             return None
@@ -305,7 +313,7 @@ class IngressKernel(PromisingSource):
                 "Insert the row first, and give the end it has now."
             )
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     @property

@@ -1,9 +1,9 @@
-"""Late rewrites: a late row is moved to the promise or left out, so that later adjusts by its source
-name a row that is not held under that name.
+"""Late rewrites: a late row is moved to the promise or left out, so that later adjusts by its
+source name a row that is not held under that name.
 
-A rewrite maps (payload, start, end) as the source knows the row to (payload, start', end') as it was
-admitted, or to nothing. Adjusts are translated by it; of several rewrites of equal rows the oldest
-is used first.
+A rewrite maps (payload, start, end) as the source knows the row to (payload, start', end') as it
+was admitted, or to nothing. Adjusts are translated by it; of several rewrites of equal rows the
+oldest is used first.
 
 An adjust that names an end before the promise is late whatever was admitted of its row: it is left
 out, and the row with the new end that it wanted is rewritten to nothing. No rewrite is kept for an
@@ -14,8 +14,9 @@ Only batches in which something is late, or that adjust while there are rewrites
 inserts are handled in columns; a batch with adjusts is processed in order, since each may depend
 on the one before it.
 
-State: the rewrites in a row set, each with the admitted lifetime and its age as marks. A batch looks
-up the rewrites that its adjusts name, and changes nothing before it is accepted (`RewriteChanges`).
+State: the rewrites in a row set, each with the admitted lifetime and its age as marks. A batch
+looks up the rewrites that its adjusts name, and changes nothing before it is accepted
+(`RewriteChanges`).
 """
 
 from __future__ import annotations

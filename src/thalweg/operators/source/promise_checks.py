@@ -49,17 +49,18 @@ class PromiseChecks:
         if MIN_TIME != ticks < promised and not (self.policy.observes or self.policy.clocks):
             before = "infinity" if promised == INFINITY else shown_time(promised, self.clock)
             raise ProgressError(
-                f"{self.place}: {what} is {shown_time(ticks, self.clock)}, which goes back behind {before}."
+                f"{self.place}: {what} is {shown_time(ticks, self.clock)}, which goes back behind "
+                f"{before}."
             )
         return ticks
 
     def columns(self, progress: Progress) -> None:
         """Promises over columns are about columns that the source has."""
-        for column in {name for names in progress.boxes for name in names}:
+        for column in {name for names in progress.column_promises for name in names}:
             if column not in self.schema.names and column != CLOCK:
                 raise SchemaChangeError(
-                    f"{self.place}: a promise about {column!r}, a column that the source does not have"
-                    f"{did_you_mean(column, self.schema.names)}"
+                    f"{self.place}: a promise about {column!r}, a column that the source does not "
+                    f"have{did_you_mean(column, self.schema.names)}"
                 )
 
     def pattern(self, pattern: Punctuation) -> None:
@@ -67,8 +68,8 @@ class PromiseChecks:
         for column in pattern.patterns:
             if column not in self.schema.names:
                 raise SchemaChangeError(
-                    f"{self.place}: a punctuation on {column!r}, a column that the source does not have"
-                    f"{did_you_mean(column, self.schema.names)}"
+                    f"{self.place}: a punctuation on {column!r}, a column that the source does not "
+                    f"have{did_you_mean(column, self.schema.names)}"
                 )
 
     def groups(
@@ -80,8 +81,9 @@ class PromiseChecks:
         for name in columns:
             if name not in self.schema.names:
                 raise SchemaChangeError(
-                    f"{self.place}: a CTI for the column {name!r}, which the source does not have"
-                    f"{did_you_mean(str(name), self.schema.names)} Columns here: {', '.join(self.schema.names)}."
+                    f"{self.place}: a CTI for the column {name!r}, which the source does not "
+                    f"have{did_you_mean(str(name), self.schema.names)} Columns here: "
+                    f"{', '.join(self.schema.names)}."
                 )
         partition = self.policy.partition
         wanted = (partition,) if partition is not None else columns_before or columns
@@ -91,8 +93,9 @@ class PromiseChecks:
             or any(len(scope) != len(columns) for scope in progress.scoped)
         ):
             raise MalformedElementError(
-                f"{self.place}: CTIs for groups must all be over the same columns, here {', '.join(wanted) or 'one at least'}; "
-                f"got {', '.join(columns) or 'none'} with {list(progress.scoped)[:3]}."
+                f"{self.place}: CTIs for groups must all be over the same columns, here "
+                f"{', '.join(wanted) or 'one at least'}; got {', '.join(columns) or 'none'} with "
+                f"{list(progress.scoped)[:3]}."
             )
         return columns, self.typed_scopes(progress)
 
@@ -107,6 +110,7 @@ class PromiseChecks:
                 values.append(scope_values(column_of(column, kind)))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
                 raise SchemaChangeError(
-                    f"{self.place}: a CTI for {list(column)[:3]} of the column {name!r}, which is {kind}: {reason}."
+                    f"{self.place}: a CTI for {list(column)[:3]} of the column {name!r}, which is "
+                    f"{kind}: {reason}."
                 ) from reason
         return list(zip(*values, strict=True))

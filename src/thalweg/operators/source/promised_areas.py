@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.batch import Batch, column_of
-from thalweg.model.boxes import Boxes
+from thalweg.model.column_promises import ColumnPromises
 from thalweg.model.progress import Progress, pack_areas, scope_values, unpack_areas
 from thalweg.model.punctuation import Punctuation, Range, integer_limits
 from thalweg.model.range_promises import Limits
@@ -118,8 +118,8 @@ class PromisedAreas:
         schema: pa.Schema,
         group_columns: Sequence[str],
     ) -> tuple[PromisedAreas, Punctuations] | None:
-        """With the first pattern that says something new of an area, where the promises have come to
-        where its time begins; and the patterns that are left. One without a time stays: it may
+        """With the first pattern that says something new of an area, where the promises have come
+        to where its time begins; and the patterns that are left. One without a time stays: it may
         become a promise over its columns."""
         for pattern in punctuations.patterns:
             given = pattern.given(progress)
@@ -154,7 +154,7 @@ class PromisedAreas:
             if values:
                 continue
             kinds = {name: schema.field(name).type for name in ranges}
-            areas = _with_bounds(self.areas, kinds, progress.boxes)
+            areas = _with_bounds(self.areas, kinds, progress.column_promises)
             least = INFINITY
             for parts in product(*map(_parts, kinds.values())):
                 outside = {n: v for n, v in zip(ranges, parts, strict=True) if v is not _INSIDE}
@@ -187,11 +187,11 @@ def _parts(kind: pa.DataType) -> list[Any]:
 
 
 def _with_bounds(
-    areas: AreaPromises, kinds: Mapping[str, pa.DataType], boxes: Boxes
+    areas: AreaPromises, kinds: Mapping[str, pa.DataType], column_promises: ColumnPromises
 ) -> AreaPromises:
     """With what promises over one column say: no value below a bound comes any more."""
     for name, kind in kinds.items():
-        bound = boxes.get((name,)) if pa.types.is_integer(kind) else None
+        bound = column_promises.get((name,)) if pa.types.is_integer(kind) else None
         if bound is not None:
             below = AreaPromises.over({}, {name: (None, bound[0])}, INFINITY)
             areas = areas.merge(below, MIN_TIME)

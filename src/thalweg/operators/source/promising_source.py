@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS
 from thalweg.model.batch import Batch, column_of
-from thalweg.model.boxes import inside
+from thalweg.model.column_promises import inside
 from thalweg.model.elements import Cti
 from thalweg.model.progress import (
     NO_PROGRESS,
@@ -84,7 +84,7 @@ class PromisingSource(ClockedSource):
     def _group_columns(self) -> tuple[str, ...]:
         """The columns that name the groups for which something was promised."""
         progress = self._progress
-        promised = progress.scoped or progress.group_boxes
+        promised = progress.scoped or progress.group_column_promises
         return progress.scope_columns if promised else self._ended.columns
 
     @property
@@ -175,15 +175,19 @@ class PromisingSource(ClockedSource):
         """The promise before each row, infinite for the rows whose columns break a promise: such a
         row cannot be moved, nothing remains of it. And the progress of the columns."""
         progress = self._progress
-        if not len(batch) or not (self._policy.columns or progress.boxes or progress.group_boxes):
+        if not len(batch) or not (
+            self._policy.columns or progress.column_promises or progress.group_column_promises
+        ):
             return promise, self._columns
         late, columns = self._columns.after(batch)
-        late |= inside(progress.boxes, batch.payload)
-        if progress.group_boxes:
+        late |= inside(progress.column_promises, batch.payload)
+        if progress.group_column_promises:
             groups, code = _groups(batch, progress.scope_columns)
             for at, group in enumerate(groups):
-                if group in progress.group_boxes:
-                    late |= inside(progress.group_boxes[group], batch.payload) & (code == at)
+                if group in progress.group_column_promises:
+                    late |= inside(progress.group_column_promises[group], batch.payload) & (
+                        code == at
+                    )
         if batch.is_adjust is not None:
             late &= ~batch.is_adjust
         return np.where(late, INFINITY, promise), columns
@@ -199,7 +203,11 @@ class PromisingSource(ClockedSource):
         cti = checks.time(in_data.cti, self._progress.cti, "the CTI")
         checks.columns(in_data)
         if not in_data.scoped:
-            return in_data if type(in_data.cti) is int else Progress(cti, boxes=in_data.boxes)
+            return (
+                in_data
+                if type(in_data.cti) is int
+                else Progress(cti, column_promises=in_data.column_promises)
+            )
         columns, scopes = checks.groups(in_data, self._group_columns)
         ended = self._have_ended(columns, scopes).tolist()
         scoped = {}
@@ -211,7 +219,7 @@ class PromisingSource(ClockedSource):
             checked = checks.time(time, promised, what)
             if not has_ended:
                 scoped[scope] = checked
-        return Progress(cti, columns, scoped, in_data.boxes)
+        return Progress(cti, columns, scoped, in_data.column_promises)
 
     def _promise_checks(self) -> PromiseChecks:
         return PromiseChecks(self._place(None), self.schema, self._policy, self._clock)

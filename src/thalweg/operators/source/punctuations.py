@@ -95,12 +95,12 @@ def cti_of(pattern: Punctuation, declared: StreamProperties, policy: Ingress) ->
 
 def _as_promise(pattern: Punctuation, group_columns: tuple[str, ...]) -> Progress | None:
     """The promise that a pattern is; None when it is none, or is about groups of other columns."""
-    boxes = pattern.to_boxes()
-    if boxes:
-        return Progress(boxes=boxes)
-    group_boxes = pattern.to_group_boxes(group_columns)
-    if group_boxes:
-        return Progress(scope_columns=group_columns, group_boxes=group_boxes)
+    column_promises = pattern.to_column_promises()
+    if column_promises:
+        return Progress(column_promises=column_promises)
+    group_column_promises = pattern.to_group_column_promises(group_columns)
+    if group_column_promises:
+        return Progress(scope_columns=group_columns, group_column_promises=group_column_promises)
     cti = pattern.to_cti()
     if cti is None:
         return None

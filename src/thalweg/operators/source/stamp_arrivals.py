@@ -2,11 +2,11 @@
 
     (s, e, p) -> (s, e, p + {_arrived})      _arrived = the clock when the row came, rounded down to a multiple of `every`
 
-Whoever runs the query sets the clock with a promise over the column `CLOCK`, ahead of the rows: what
-arrives later does not arrive before it. So a batch that runs again gets the same stamps if the clock
-was set to the same time. An adjust has the stamp of its row: numbers rise with arrival, and the
-kernel keeps the numbers from which on another stamp holds. The promise over `_arrived` is the clock,
-or the stamp of the first row that may still be adjusted.
+Whoever runs the query sets the clock with a promise over the column `CLOCK`, ahead of the rows:
+what arrives later does not arrive before it. So a batch that runs again gets the same stamps if the
+clock was set to the same time. An adjust has the stamp of its row: numbers rise with arrival, and
+the kernel keeps the numbers from which on another stamp holds. The promise over `_arrived` is the
+clock, or the stamp of the first row that may still be adjusted.
 
 State: the clock; where rows may be adjusted, one pair (number, stamp) for each time at which
 rows came that may still be adjusted. Progress passes.
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
-from thalweg.model.boxes import Boxes, box, merge_boxes
+from thalweg.model.column_promises import ColumnPromises, column_promise, merge_column_promises
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import MIN_TIME, Times
@@ -35,7 +35,7 @@ __all__ = ["StampArrivalsKernel", "clock_promise"]
 
 def clock_promise(now: int) -> Progress:
     """The promise that sets the clock of the operators behind a source."""
-    return Progress(boxes=box({CLOCK: now}))
+    return Progress(column_promises=column_promise({CLOCK: now}))
 
 
 class StampArrivalsKernel(Operator):
@@ -67,12 +67,12 @@ class StampArrivalsKernel(Operator):
             kept = [batch.payload.column(name) for name in self.schema.names[:-1]]
             rows = pa.RecordBatch.from_arrays([*kept, pa.array(stamps)], schema=self.schema)
             answer = batch.with_payload(rows)
-        promised = replace(self._progress, boxes=self._boxes())
+        promised = replace(self._progress, column_promises=self._promised_columns())
         self._forget()
         return answer.with_progress(promised)
 
     def _now(self) -> int:
-        clock = self._progress.boxes.get((CLOCK,))
+        clock = self._progress.column_promises.get((CLOCK,))
         return MIN_TIME if clock is None else clock[0] // self._every * self._every
 
     def _stamps(self, rows: Rows) -> Times:
@@ -97,15 +97,15 @@ class StampArrivalsKernel(Operator):
         """The number below which no row changes any more."""
         if not self._numbered:
             return self._last + 1
-        found = self._progress.boxes.get((ROW_NUMBER,))
+        found = self._progress.column_promises.get((ROW_NUMBER,))
         return 0 if found is None else found[0]
 
-    def _boxes(self) -> Boxes:
+    def _promised_columns(self) -> ColumnPromises:
         """Promises over the columns that are left, and over the stamps."""
         names = set(self.schema.names)
         kept = {
             columns: bounds
-            for columns, bounds in self._progress.boxes.items()
+            for columns, bounds in self._progress.column_promises.items()
             if names.issuperset(columns)
         }
         now, settled = self._now(), self._settled()
@@ -113,7 +113,7 @@ class StampArrivalsKernel(Operator):
             return kept
         if 0 < settled <= self._last:
             now = int(self._stamp[max(int(self._place(np.array([settled]))[0]), 0)])
-        return merge_boxes(kept, box({ARRIVED: now}))
+        return merge_column_promises(kept, column_promise({ARRIVED: now}))
 
     def _forget(self) -> None:
         if self._progress.ended:

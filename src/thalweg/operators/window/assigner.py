@@ -9,8 +9,8 @@
                 hold for single partitions
     needs       the least CTI with which a time can be promised
 
-Everything else is the same for all kinds. Windows are intervals over the coordinate of the rows of a
-partition (see `extents`), or sets of rows (`occupied` overridden).
+Everything else is the same for all kinds. Windows are intervals over the coordinate of the rows of
+a partition (see `extents`), or sets of rows (`occupied` overridden).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ T = TypeVar("T", bound=np.generic)
 class Ordered:
     """Rows of weight one, sorted by partition, then by what orders them: time, or their number.
 
-    `which` has the place of each in `found`. `number` is the position in the partition, from 1, where
-    the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so far.
-    Starts that are not positions are gathered when they are asked for.
+    `which` has the place of each in `found`. `number` is the position in the partition, from 1,
+    where the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so
+    far. Starts that are not positions are gathered when they are asked for.
     """
 
     __slots__ = ("_at", "_start", "found", "number", "partition", "which")
@@ -83,7 +83,8 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The partitions that a batch touches, and of each the first and the last start that changed."""
+    """The partitions that a batch touches, and of each the first and the last start that
+    changed."""
 
     partition: Codes
     first: Times
@@ -147,7 +148,7 @@ class Assigner(ABC):
     def attach(self, held: HeldRows, totals: Totals | None) -> None:
         self.held, self.totals = held, totals
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # rows
 
     def adapt(self, delta: Delta) -> Delta:
@@ -171,7 +172,7 @@ class Assigner(ABC):
         which = as_often(sort_pairs(found.partition, start), found.weight)
         return Ordered(found, which, start[which])
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows
 
     def mark(self) -> int:
@@ -234,7 +235,7 @@ class Assigner(ABC):
         """Windows have answered up to a line; those after it wait."""
         return
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     @abstractmethod
@@ -269,7 +270,7 @@ class Assigner(ABC):
     def lacks(self) -> tuple[str, ...]:
         return ()
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def used(self) -> Codes:

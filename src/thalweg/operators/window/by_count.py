@@ -192,7 +192,7 @@ class RowsAssigner(_Counting):
         self.reached = 0
         """All numbers up to it have been given and are settled."""
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # rows
 
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
@@ -223,7 +223,7 @@ class RowsAssigner(_Counting):
         at: Times = delta.payload.column(self._numbered[1]).to_numpy() + 1
         return at
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows
 
     def mark(self) -> int:
@@ -232,7 +232,7 @@ class RowsAssigner(_Counting):
     def observe(self, batch: Batch) -> bool:
         if not self._counted or self._numbered is None:
             return False
-        (bound,) = batch.progress.boxes.get((self._numbered[0],), (0,))
+        (bound,) = batch.progress.column_promises.get((self._numbered[0],), (0,))
         before, self.reached = self.reached, max(self.reached, bound - 1)
         return self._sparse and self.reached > before
 
@@ -252,7 +252,7 @@ class RowsAssigner(_Counting):
         out = super().out(frames, line, mark)
         return out | (frames.hi <= mark + 1) if self._counted and mark else out
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows that wait
 
     def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
@@ -276,7 +276,7 @@ class RowsAssigner(_Counting):
             waiting = frames.lo[~self.out(frames, new_line, self.reached)]
             self._since = least(waiting) if len(waiting) else INFINITY
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
@@ -302,7 +302,7 @@ class RowsAssigner(_Counting):
         lo = np.zeros(len(last), np.int64) if self._range is None else last + 1 - self._range
         return Frames(rows.partition[begins][which], lo, last + 1, at, at + 1, window)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def close(self, frontier: Frontier) -> int:
@@ -397,7 +397,7 @@ class RowsAssigner(_Counting):
         count = "1 row is" if missing == 1 else f"{missing} rows are"
         return (f"its next window{each} is not complete: {count} missing",)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def clear(self) -> None:

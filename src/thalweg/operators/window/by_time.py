@@ -99,8 +99,8 @@ def frames_by_tuple(rows: Ordered, length: int, every: int) -> Frames:
 
 
 class FirstOriginAssigner(TimeAssigner):
-    """Sliding over time from the first row of all. Until a CTI has passed that row, another may come
-    before it and move all windows."""
+    """Sliding over time from the first row of all. Until a CTI has passed that row, another may
+    come before it and move all windows."""
 
     def __init__(self, kind: SlidingTime) -> None:
         super().__init__(kind.range)
@@ -186,7 +186,7 @@ class MembershipAssigner(TimeAssigner):
         which = as_often(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows that wait
 
     def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
@@ -211,7 +211,7 @@ class MembershipAssigner(TimeAssigner):
             to_come = frames.end[frames.end > new_line.common]
             self._soonest = least(to_come) if len(to_come) else INFINITY
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows of tuples
 
     def _membership(
@@ -232,8 +232,9 @@ class MembershipAssigner(TimeAssigner):
         if len(wrong):
             one = int(wrong[0])
             raise EvaluationError(
-                f"{self._kind}: window {found.window[one]} lasts from {start[one]} to {end[one]}, but must contain the time "
-                f"{at[one]} of its tuple and be no longer than longest = {self._longest}."
+                f"{self._kind}: window {found.window[one]} lasts from {start[one]} to {end[one]}, "
+                f"but must contain the time {at[one]} of its tuple and be no longer than longest = "
+                f"{self._longest}."
             )
         if len(found.window):
             last = int(at.argmax())

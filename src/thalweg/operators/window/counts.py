@@ -1,10 +1,10 @@
-"""Count windows: [t(i), t(i+N-1) + 1) for distinct instants t1 < t2 < ... of a partition, the starts
-of its rows or their last ticks. A row without an end has no last tick.
+"""Count windows: [t(i), t(i+N-1) + 1) for distinct instants t1 < t2 < ... of a partition, the
+starts of its rows or their last ticks. A row without an end has no last tick.
 
-A window is settled when its last instant is. So of the settled instants the last N - 1 distinct ones
-are needed, for windows to come; the first of them, in any partition, is what can be promised. A
-change touches the windows around it: those that begin with one of the last N - 1 instants before it
-or end with one of the next N - 1 after it.
+A window is settled when its last instant is. So of the settled instants the last N - 1 distinct
+ones are needed, for windows to come; the first of them, in any partition, is what can be promised.
+A change touches the windows around it: those that begin with one of the last N - 1 instants before
+it or end with one of the next N - 1 after it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CountAssigner(WholePartitions):
         self._settled = MIN_TIME
         """Instants before it are settled, in all partitions."""
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # rows
 
     def adapt(self, delta: Delta) -> Delta:
@@ -92,7 +92,7 @@ class CountAssigner(WholePartitions):
             instant = np.where(before == MIN_TIME, instant, before)
         return instant
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # windows
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
@@ -112,7 +112,7 @@ class CountAssigner(WholePartitions):
         reached: Bools = (frames.hi > first) & (frames.lo <= last)
         return reached
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def close(self, frontier: Frontier) -> int:

@@ -4,13 +4,13 @@ Meaning: see the kind of window and `plan.nodes`. Each batch touches some partit
 theirs that have answered and that the change can reach are evaluated before and after it, and the
 difference is the answer. Then the windows answer that may (see `progress.frontier`).
 
-Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count. An
-empty window has no row.
+Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count.
+An empty window has no row.
 
-State: the rows that windows which are not closed need, by partition and position; partial results of
-rows that are gone, for windows over everything so far. A CTI drops what no later window needs; a CTI
-for one group drops what windows of its partitions no longer need, and all of it at the end of the
-group.
+State: the rows that windows which are not closed need, by partition and position; partial results
+of rows that are gone, for windows over everything so far. A CTI drops what no later window needs; a
+CTI for one group drops what windows of its partitions no longer need, and all of it at the end of
+the group.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class WindowEngine(Operator):
         """Answers that end before this are not wanted."""
         self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # the loop
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -224,7 +224,7 @@ class WindowEngine(Operator):
         )
         return Delta.concat([answers, before.negate()], self.schema)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # answering
 
     def _evaluate(
@@ -288,7 +288,7 @@ class WindowEngine(Operator):
         every = concat_rows([held, summed], self._parts)
         return Located(every, np.concatenate([at, behind + held.num_rows]), lambda: rows.start)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def _close(self, groups: GroupPromises, *, moved: bool) -> Progress:
@@ -358,7 +358,7 @@ class WindowEngine(Operator):
     def lacks(self) -> tuple[str, ...]:
         return self._assigner.lacks()
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def snapshot(self) -> Slices:

@@ -1,9 +1,9 @@
 """Landmark windows over time: everything so far, answered where something new came, until the next
 time something does.
 
-A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows that
-the CTI has passed become partial results of their group (see `totals`): one for all closed windows, one
-for the window that the CTI lies in.
+A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows
+that the CTI has passed become partial results of their group (see `totals`): one for all closed
+windows, one for the window that the CTI lies in.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class LandmarkAssigner(WholePartitions):
         return delta.start, delta.start + 1
 
     def compact(self, rows: Delta, partition: Codes) -> tuple[Delta, Codes]:
-        """Where nothing is taken back, rows of one window that come together are held as one, at the
-        time of one of them."""
+        """Where nothing is taken back, rows of one window that come together are held as one, at
+        the time of one of them."""
         if not self._insert_only or len(rows) < _FEW:
             return rows, partition
         assert self.totals is not None
@@ -85,7 +85,7 @@ class LandmarkAssigner(WholePartitions):
     def totals_coordinate(self, position: Codes) -> Codes:
         return self._origin + position * self._slide
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def close(self, frontier: Frontier) -> int:

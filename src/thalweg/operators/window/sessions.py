@@ -1,9 +1,10 @@
 """Session windows: maximal chains of starts less than `gap` apart, over [first, last + gap).
 
 Of each partition the newest chain is known, so that its rows are looked at when it is over, not
-whenever one comes. What a CTI has passed of a chain cannot change any more: of each partition the first and the last
-start of the settled part of its open chain are known. They close chains and give the promise, which
-is the first start of the earliest open one; they follow from the rows and are not state.
+whenever one comes. What a CTI has passed of a chain cannot change any more: of each partition the
+first and the last start of the settled part of its open chain are known. They close chains and give
+the promise, which is the first start of the earliest open one; they follow from the rows and are
+not state.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ class SessionAssigner(WholePartitions):
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
         return delta.start, delta.start + self._gap
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # sessions that wait
 
     def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
-        """Rows from the first one of the newest chain on reach no other, and that may be to come."""
+        """Rows from the first one of the newest chain on reach no other, and that may be to
+        come."""
         change = super().change(delta, partition, old_line)
         if not len(change.partition) or (delta.weight < 0).any():
             return change
@@ -106,7 +108,7 @@ class SessionAssigner(WholePartitions):
         places = Places(np.arange(len(start)), begins, beyond)
         return Frames(partition[begins], first, last + 1, first, end, first, places=places)
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # promises
 
     def close(self, frontier: Frontier) -> int:
@@ -171,7 +173,7 @@ class SessionAssigner(WholePartitions):
         self._newest.forget(partition)
         self._waits[partition] = False
 
-    # ----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # state
 
     def renumber(self, moved: Codes) -> None:

@@ -30,7 +30,8 @@ ON_ERROR = ("fail", "skip")
 
 
 class ModuleOperator:
-    """What is true of every operator that runs a module: its inputs, and what may be asked of it."""
+    """What is true of every operator that runs a module: its inputs, and what may be asked of
+    it."""
 
     input: Node
     module: Module
@@ -48,22 +49,26 @@ class ModuleOperator:
         ):
             if value not in choices:
                 raise PlanError(
-                    f"{where}: {what} must be one of {', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
+                    f"{where}: {what} must be one of "
+                    f"{', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
                 )
         if self.module.kind == "function":
             raise PlanError(
-                f"{where}: it is a function of single events; use it in where, select or a join predicate."
+                f"{where}: it is a function of single events; use it in where, select or a join "
+                "predicate."
             )
         if not self.module.time_sensitive and self.stamp != "align":
             raise PlanError(
-                f"{where}: the module knows no time, so its output lives as long as the window; leave stamp= out."
+                f"{where}: the module knows no time, so its output lives as long as the window; "
+                "leave stamp= out."
             )
         if self.time_limit is not None and self.time_limit <= 0:
             raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
         input_types = self.module.input_types()
         if input_types is not None and [name for name, _ in self.arguments] != list(input_types):
             raise TypeMismatchError(
-                f"{where}: it takes {', '.join(input_types)}; got {', '.join(name for name, _ in self.arguments)}."
+                f"{where}: it takes {', '.join(input_types)}; got "
+                f"{', '.join(name for name, _ in self.arguments)}."
             )
 
     def input_schema(self) -> pa.Schema:
@@ -152,15 +157,17 @@ class WindowApply(ModuleOperator, GroupedOperator):
             )
         if isinstance(self.window, SessionWindow) and self.stamp == "time-bound":
             raise PlanError(
-                f"{where}: a session's span changes as a whole; time-bound output needs other windows."
+                f"{where}: a session's span changes as a whole; time-bound output needs other "
+                "windows."
             )
         if isinstance(self.window, CountWindow) and self.stamp == "time-bound":
             raise PlanError(
-                f"{where}: where a count window ends is known only when its last row has come, so that its rows answer "
-                "before and after that; time-bound output needs other windows."
+                f"{where}: where a count window ends is known only when its last row has come, so "
+                "that its rows answer before and after that; time-bound output needs other "
+                "windows."
             )
 
-    # -------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts
 
     @property
@@ -269,7 +276,8 @@ class WindowApply(ModuleOperator, GroupedOperator):
             found.append("mergeable: windows are put together from panes, rows are not kept")
         elif module.mergeable:
             found.append(
-                "mergeable: of no use here (panes need a hopping window, insert_only input and saved states)"
+                "mergeable: of no use here (panes need a hopping window, insert_only input and "
+                "saved states)"
             )
         if module.incremental and not self.in_panes:
             how = (
@@ -284,15 +292,18 @@ class WindowApply(ModuleOperator, GroupedOperator):
             found.append("deterministic: long answers are computed again rather than kept")
         if facts.ignores_ends:
             found.append(
-                "ignores ends: a window and its rows are dropped when the CTI reaches the window's end"
+                "ignores ends: a window and its rows are dropped when the CTI reaches the "
+                "window's end"
             )
         elif not module.time_sensitive:
             found.append(
-                "knows no time: a window and its rows are dropped when the CTI reaches the window's end"
+                "knows no time: a window and its rows are dropped when the CTI reaches the "
+                "window's end"
             )
         elif not self.ends_matter:
             found.append(
-                "right clipping: a window and its rows are dropped when the CTI reaches the window's end"
+                "right clipping: a window and its rows are dropped when the CTI reaches the "
+                "window's end"
             )
         else:
             found.append(
@@ -308,10 +319,12 @@ class WindowApply(ModuleOperator, GroupedOperator):
             found.append("any order: the rows of a window are not sorted first")
         if facts.commutes_with_filter and isinstance(self.window, HoppingWindow):
             found.append(
-                f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below the module"
+                f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below "
+                "the module"
             )
         if isinstance(self.window, CountWindow):
             found.append(
-                f"the last {self.window.count - 1} distinct {self.window.by}s of a group are kept for windows to come"
+                f"the last {self.window.count - 1} distinct {self.window.by}s of a group are kept "
+                "for windows to come"
             )
         return found

@@ -38,8 +38,14 @@ class StampArrivals(RowOperator):
     every: int
 
     row_by_row = False
-    state = "the last reading of the clock; of rows that may still be adjusted, the numbers at which the stamp changes"
-    promise = "t; of stamps, the last reading of the clock, or the stamp of the first row that may still be adjusted"
+    state = (
+        "the last reading of the clock; of rows that may still be adjusted, the numbers at which "
+        "the stamp changes"
+    )
+    promise = (
+        "t; of stamps, the last reading of the clock, or the stamp of the first row that may still "
+        "be adjusted"
+    )
 
     def __post_init__(self) -> None:
         if self.every < 1:

@@ -6,8 +6,9 @@ DAGs, compared by identity.
 
 What the rules, the two engines and `explain` must know about an operator is a *fact*, and its class
 states it (`FACTS` lists them). The base class gives the answer that is safe for an operator of
-which nothing is known: it looks at all rows, may hold everything for ever, may revise everything, runs
-in one bucket and promises nothing. Families of operators (`families`) state what all of them share.
+which nothing is known: it looks at all rows, may hold everything for ever, may revise everything,
+runs in one bucket and promises nothing. Families of operators (`families`) state what all of them
+share.
 
 In the formulas R is the table (bag of rows (s, e, p)) of the input, and R' the table of the result.
 """
@@ -80,7 +81,7 @@ class Node:
     internal_columns: ClassVar[bool] = False
     """Whether it makes columns whose names users cannot have (see `model.names`)."""
 
-    # ---------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # structure
 
     @cached_property
@@ -128,7 +129,7 @@ class Node:
         name = type(self).__name__
         return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
-    # ---------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts about rows
 
     @property
@@ -159,7 +160,7 @@ class Node:
         final."""
         return False
 
-    # ---------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts about promises
 
     @cached_property
@@ -177,7 +178,7 @@ class Node:
         """In words: what this operator can promise once its inputs have promised t."""
         return "nothing before the end"
 
-    # ---------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts about buckets and columns
 
     @property
@@ -212,7 +213,7 @@ class Node:
         are the grouping columns, `partitions` those of each input."""
         raise PlanError(f"group_apply: {self.label} cannot stand inside a group.")
 
-    # ---------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------
     # facts about state; text
 
     @property
@@ -274,8 +275,8 @@ class Node:
         hidden = [n for n in schema.names if is_internal(n) and not self._carries_internal()]
         if hidden:
             raise PlanError(
-                f"{self.label}: the name {hidden[0]!r} begins with the character that internal columns begin with; "
-                "choose another."
+                f"{self.label}: the name {hidden[0]!r} begins with the character that internal "
+                "columns begin with; choose another."
             )
         double = {n for n in schema.names if schema.names.count(n) > 1}
         if double:

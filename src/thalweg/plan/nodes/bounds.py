@@ -28,9 +28,10 @@ def refuse_endless(sides: Mapping[str, Node], allowed: tuple[str, ...]) -> None:
         reason = side.endless_by
         if reason is not None and name not in allowed:
             raise PlanError(
-                f"join: the {name} input ({_origin(side)}) would be kept for ever: {reason.label} gives its rows no end, and no window "
-                f"limits which rows may meet. Give them an end (set_duration, clip_by, edges) or join within a window (window_join); "
-                f"if that side stops growing, say endless={name!r}."
+                f"join: the {name} input ({_origin(side)}) would be kept for ever: {reason.label} "
+                "gives its rows no end, and no window limits which rows may meet. Give them an "
+                "end (set_duration, clip_by, edges) or join within a window (window_join); if "
+                f"that side stops growing, say endless={name!r}."
             )
 
 

@@ -251,7 +251,8 @@ class WindowAggregate(GroupedOperator):
     lie apart."""
 
     evaluation: str | None = None
-    """The strategy that the plan decided on: set once, when it is rewritten (`rules.evaluation`)."""
+    """The strategy that the plan decided on: set once, when it is rewritten
+    (`rules.evaluation`)."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
 
@@ -264,7 +265,8 @@ class WindowAggregate(GroupedOperator):
             require_known((self.sources,), self.input.schema, "expecting")
             if self.strategy is None or "adaptive" not in self.strategy:
                 raise WindowError(
-                    'expecting(sources=...): only an adaptive evaluation watches sources; say using("adaptive").'
+                    "expecting(sources=...): only an adaptive evaluation watches sources; say"
+                    ' using("adaptive").'
                 )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
@@ -342,8 +344,14 @@ class WindowAggregate(GroupedOperator):
         window, decision = self.window, self.decide()
         panes = window.size // window.pane
         start = lasting(window.origin + window.hop - window.size)
-        yield f"window ids: {Category.CF}; window w is [{start} + {lasting(window.hop)} w, + {lasting(window.size)})"
-        yield f"panes: {panes:,} a window, {_pane(window.pane)} each; possible: {', '.join(decision.possible)}"
+        yield (
+            f"window ids: {Category.CF}; window w is [{start} + {lasting(window.hop)} w, + "
+            f"{lasting(window.size)})"
+        )
+        yield (
+            f"panes: {panes:,} a window, {_pane(window.pane)} each; possible: "
+            f"{', '.join(decision.possible)}"
+        )
         yield f"evaluation: {decision.strategy}, {decision.reason}"
         yield from decision.remarks()
 
@@ -382,7 +390,8 @@ def _refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], where: s
     for _, call in aggregates:
         if not call.aggregate.repeatable:
             raise WindowError(
-                f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {where}."
+                f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, "
+                f"not for {where}."
             )
 
 
@@ -418,7 +427,8 @@ class GroupApply(Node):
             # A group that falls silent could be filled only once it speaks again: no promise could
             # ever be made.
             raise PlanError(
-                "fill: not inside a group; group by all the keys outside and list the known groups there."
+                "fill: not inside a group; group by all the keys outside and list the known groups "
+                "there."
             )
         if self.result is None:
             fields_ = [*keys, *(f for f in self.inner.schema if f.name not in keys.names)]

@@ -76,7 +76,8 @@ class AlterLifetime(LifetimeOperator):
         kind = self.start.type_in(lifetime_schema(self.input.schema))
         if not pa.types.is_integer(kind):
             raise TypeMismatchError(
-                f"alter_lifetime: the start must be a whole number of ticks; {self.start} is {kind}."
+                f"alter_lifetime: the start must be a whole number of ticks; {self.start} is "
+                f"{kind}."
             )
         duration = None if self.ticks == INFINITY else self.ticks
         before = self.input.properties

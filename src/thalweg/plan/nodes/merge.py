@@ -57,7 +57,8 @@ class Merge(Node):
             if other.schema.names != first.names or other.schema.types != first.types:
                 raise TypeMismatchError(
                     f"merge: stream {number} has other columns than the first one: "
-                    f"{_listed(other.schema)}; and {_listed(first)}. Streams that are merged mean the same."
+                    f"{_listed(other.schema)}; and {_listed(first)}. Streams that are merged mean "
+                    "the same."
                 )
         check_merge(first, self.level, self.groups, self.tolerance, self.broken)
         properties = [stream.properties for stream in self.streams]

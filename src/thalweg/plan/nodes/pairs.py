@@ -63,7 +63,8 @@ class Union(Node):
             or self.left.schema.types != self.right.schema.types
         ):
             raise TypeMismatchError(
-                f"union: the columns differ: {_show(self.left.schema)} and {_show(self.right.schema)}."
+                f"union: the columns differ: {_show(self.left.schema)} and "
+                f"{_show(self.right.schema)}."
             )
         left, right = self.left.properties, self.right.properties
         same = left.constant_duration == right.constant_duration
@@ -155,7 +156,8 @@ class KeyedPair(Node):
             )
             if not _comparable(*kinds):
                 raise TypeMismatchError(
-                    f"{self.label}: {left} is {kinds[0]} and {right} is {kinds[1]}; keys must be of one type."
+                    f"{self.label}: {left} is {kinds[0]} and {right} is {kinds[1]}; keys must be of"
+                    " one type."
                 )
 
     def _shown_keys(self) -> str:
@@ -206,7 +208,8 @@ class Join(KeyedPair):
         refuse_endless({"left": self.left, "right": self.right}, self.endless)
         if self.whole and not (self.left.properties.firm_ends and self.right.properties.firm_ends):
             raise PlanError(
-                "join: rows count whole only where their ends do not move; give both sides lifetimes of their own first."
+                "join: rows count whole only where their ends do not move; give both sides "
+                "lifetimes of their own first."
             )
         self._require_comparable_keys()
         both = self.pair_schema()
@@ -313,7 +316,8 @@ class Join(KeyedPair):
         preserved = {"left": [left], "right": [right], "full": [left, right]}.get(self.how, [])
         if not all(side >= set(keys) for side in preserved):
             raise PlanError(
-                f"group_apply: a {self.how} join inside a group needs its preserved sides to come from the group."
+                f"group_apply: a {self.how} join inside a group needs its preserved sides to come "
+                "from the group."
             )
         carried = tuple((key, col(key)) for key in keys)
         if self.how in ("left", "full"):
@@ -437,7 +441,8 @@ def _same(schema: pa.Schema, other: pa.Schema, what: str) -> pa.Schema:
             merged.append(pa.field(field.name, pa.float64()))
         else:
             raise TypeMismatchError(
-                f"join: {what} makes {field.name!r} {other_field.type}; the joined rows have {field.type}."
+                f"join: {what} makes {field.name!r} {other_field.type}; the joined rows have "
+                f"{field.type}."
             )
     return pa.schema(merged)
 

@@ -4,10 +4,10 @@
 
 Rows that fall into the same windows are alike to the aggregate. `Panes` puts the rows of one batch
 that have the same keys and the same windows into one row with their partial sums; a row that is
-taken back gives negative ones. `CombinePanes` adds partial sums instead of rows. Where windows share
-panes of points that are never taken back, partial results may be others than sums: the largest value. The table of
-`Panes` depends on how its input was cut into batches, the table of `CombinePanes` does not: no
-other node may read panes.
+taken back gives negative ones. `CombinePanes` adds partial sums instead of rows. Where windows
+share panes of points that are never taken back, partial results may be others than sums: the
+largest value. The table of `Panes` depends on how its input was cut into batches, the table of
+`CombinePanes` does not: no other node may read panes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Table:
     def __post_init__(self) -> None:
         if self.flush not in FLUSHES:
             raise WindowError(
-                f"two_level: flush must be one of {', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
+                "two_level: flush must be one of "
+                f"{', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
             )
         for name in ("slots", "every", "late"):
             if getattr(self, name) < (0 if name == "late" else 1):
@@ -118,8 +119,8 @@ class Panes(GroupedOperator):
 
     @property
     def reach(self) -> int | None:
-        """A pane ends at the first point of the grid after its rows. When a table sends a sum depends
-        on all rows."""
+        """A pane ends at the first point of the grid after its rows. When a table sends a sum
+        depends on all rows."""
         return self.window.hop if self.table is None else None
 
     @property

@@ -154,7 +154,8 @@ class SelectMany(Projection):
             raise PlanError("select_many: give either repeat= or unnest=.")
         if self.repeat is not None and not pa.types.is_integer(self.repeat.type_in(schema)):
             raise TypeMismatchError(
-                f"select_many: repeat must be a whole number; {self.repeat} is {self.repeat.type_in(schema)}."
+                f"select_many: repeat must be a whole number; {self.repeat} is "
+                f"{self.repeat.type_in(schema)}."
             )
         if self.unnest is not None:
             schema = self.unnested_schema()

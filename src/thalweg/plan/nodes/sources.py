@@ -104,11 +104,13 @@ class Source(Leaf):
             )
             if not self.declared.insert_only:
                 raise PlanError(
-                    f"source {self.name!r}: a row in quarantine could not be adjusted while it waits; quarantine= needs insert_only=True."
+                    f"source {self.name!r}: a row in quarantine could not be adjusted while it "
+                    "waits; quarantine= needs insert_only=True."
                 )
         if self.ingress.late not in ("error", "drop", "adjust", "side"):
             raise PlanError(
-                f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got {self.ingress.late!r}."
+                f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got "
+                f"{self.ingress.late!r}."
             )
         facts = self.declared
         if self.ingress.late == "adjust":  # a late row keeps its end and starts later

@@ -141,7 +141,8 @@ class WidOperator(GroupedOperator):
         """The windows of a group are those of a partition."""
         if isinstance(self.kind, SlidingTime) and self.kind.origin is None:
             raise PlanError(
-                "group_apply: windows that begin with the first row cannot differ from group to group; give origin=."
+                "group_apply: windows that begin with the first row cannot differ from group to "
+                "group; give origin=."
             )
         rows = isinstance(self.kind, SlidingRows)
         kind = replace(self.kind, partitioned=True) if rows else self.kind  # type: ignore[type-var]
@@ -204,7 +205,8 @@ class WidAggregate(WidOperator):
         for _, call in self.aggregates:
             if not call.aggregate.repeatable:
                 raise WindowError(
-                    f"{call}: sketches are kept for hopping, tumbling and sliding windows over time, not for {self.kind}."
+                    f"{call}: sketches are kept for hopping, tumbling and sliding windows over "
+                    f"time, not for {self.kind}."
                 )
         holistic = next(
             (str(c) for _, c in self.aggregates if not c.bounded or c.aggregate.grows), None
@@ -213,7 +215,8 @@ class WidAggregate(WidOperator):
             isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None
         ):
             raise WindowError(
-                f"{self.kind}: {holistic} needs every row or value there ever was; use a bounded aggregate, or a window with a range."
+                f"{self.kind}: {holistic} needs every row or value there ever was; use a bounded "
+                "aggregate, or a window with a range."
             )
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
@@ -250,8 +253,9 @@ class WidAggregate(WidOperator):
             raise WindowError(f"strategy: {self.kind} is evaluated in one way only.")
         if self.strategy not in self.strategies:
             raise WindowError(
-                f"using({self.strategy!r}): cannot evaluate {self.kind}; possible: {', '.join(self.strategies)}. Bins need bounded "
-                "aggregates over a source that is declared insert_only."
+                f"using({self.strategy!r}): cannot evaluate {self.kind}; possible: "
+                f"{', '.join(self.strategies)}. Bins need bounded aggregates over a source that is "
+                "declared insert_only."
             )
 
     @property

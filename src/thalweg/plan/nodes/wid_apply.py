@@ -27,8 +27,8 @@ class WidApply(ModuleOperator, WidOperator):
 
     Windows, groups and lifetimes are those of `WidAggregate`. A row belongs to windows by its start
     s, and a module that knows time sees it as the event [s, s + 1). The output is stamped as in
-    `WindowApply`: with the lifetime [a, b) of the window for `stamp` align, as the module stamped it
-    for keep (not before a), cut to [a, b) for clip.
+    `WindowApply`: with the lifetime [a, b) of the window for `stamp` align, as the module stamped
+    it for keep (not before a), cut to [a, b) for clip.
     """
 
     input: Node
@@ -86,8 +86,8 @@ class WidApply(ModuleOperator, WidOperator):
             )
         if not self.module.properties.deterministic or self.on_error != "fail":
             raise PlanError(
-                f"{where}: windows of {self.kind} are computed again when they are revised, so that "
-                "the module must be deterministic and must not fail (on_error='fail')."
+                f"{where}: windows of {self.kind} are computed again when they are revised, so that"
+                " the module must be deterministic and must not fail (on_error='fail')."
             )
         if self.by_number and ROW_NUMBER not in self.input.schema.names:
             raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")

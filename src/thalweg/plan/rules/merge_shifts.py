@@ -3,8 +3,8 @@
     shift(m, shift(n, R)) = shift(m + n, R)          shift(0, R) = R
 
 Two shifts whose sum is no legal duration stay apart: then times that leave the range of the clock
-are found where that happens. A shift that depends on the row stays: its expression may read the `_start` that the other one
-moves.
+are found where that happens. A shift that depends on the row stays: its expression may read the
+`_start` that the other one moves.
 """
 
 from __future__ import annotations

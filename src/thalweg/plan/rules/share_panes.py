@@ -5,10 +5,10 @@
 Law. Let g divide the range, the slide and the distance of the origins of all the windows. No window
 has an edge inside a pane of length g, so that rows of one group that lie in the same panes lie in
 the same windows, of every kind. What adds up may then be summed by pane once, for all of them, and
-each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back are negative sums. Other
-partial results of a few plain values, such as the largest, are shared where rows are points that are
-never taken back, so that windows are made of panes anyway. It is not done where a window would have
-too many panes for that to pay.
+each window sums the sums (`Panes`, `CombinePanes`). Rows that are taken back are negative sums.
+Other partial results of a few plain values, such as the largest, are shared where rows are points
+that are never taken back, so that windows are made of panes anyway. It is not done where a window
+would have too many panes for that to pay.
 """
 
 from __future__ import annotations

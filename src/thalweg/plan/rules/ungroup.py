@@ -3,8 +3,9 @@
 Law. For each value g of the keys let R_g be the rows of that group. The union over g of {g} x
 inner(R_g) is the inner query over all rows at once, where every operator that looks at several rows
 also compares the key columns: windows, top-k and sessions are per key, joins and clips match keys,
-and projections keep them (`Node.group_changes`). Then no row of one group ever meets a row of another. Inside a
-group-and-apply a stream that does not come from the group is seen whole by every group.
+and projections keep them (`Node.group_changes`). Then no row of one group ever meets a row of
+another. Inside a group-and-apply a stream that does not come from the group is seen whole by every
+group.
 """
 
 from __future__ import annotations

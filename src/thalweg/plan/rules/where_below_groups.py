@@ -3,11 +3,11 @@
     where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate or module, top-k, session (k: its keys);
                                                    distinct, stitch (k: the payload)
 
-k being the columns of `Node.identity`. A group is kept or rejected whole, and no group's result depends on another's rows. It does not
-hold, and is not done, for an aggregate with `fill` (the range of its empty windows depends on all
-groups), for a filter that reads `_start` (the operator changes it), for keys of a floating type
-(0.0 and -0.0 are one group but two values), or for a filter that can fail (below, it would meet
-rows that never reach the result).
+k being the columns of `Node.identity`. A group is kept or rejected whole, and no group's result
+depends on another's rows. It does not hold, and is not done, for an aggregate with `fill` (the
+range of its empty windows depends on all groups), for a filter that reads `_start` (the operator
+changes it), for keys of a floating type (0.0 and -0.0 are one group but two values), or for a
+filter that can fail (below, it would meet rows that never reach the result).
 """
 
 from __future__ import annotations

@@ -152,7 +152,8 @@ def chop(node: Chop, scene: Scene) -> list[Row]:
         if e == INFINITY:
             if scene.horizon is None:
                 raise ValueError(
-                    f"chopping the endless row {p} from {s} gives endlessly many pieces; give a horizon"
+                    f"chopping the endless row {p} from {s} gives endlessly many pieces; give a "
+                    "horizon"
                 )
             until = scene.horizon
         cut = floor(s, node.period, node.offset) + node.period

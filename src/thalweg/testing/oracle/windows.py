@@ -61,7 +61,8 @@ def _window_starts(row: Row, window: HoppingWindow, horizon: int | None) -> list
     if end == INFINITY:
         if horizon is None:
             raise ValueError(
-                f"the endless row {payload} from {begin} belongs to endlessly many windows; give a horizon"
+                f"the endless row {payload} from {begin} belongs to endlessly many windows; give a "
+                "horizon"
             )
         end = horizon
     at = floor(begin - window.size, window.hop, window.offset)

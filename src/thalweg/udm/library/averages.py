@@ -78,7 +78,8 @@ def _lists(total: Limbs, some: npt.NDArray[np.int64]) -> pa.Array:
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
     """The mean of a column. It is incremental, differential and mergeable, in plain Python and in
-    columns: there a sum is that of small whole numbers, in 64 bits, and of all others, in digits."""
+    columns: there a sum is that of small whole numbers, in 64 bits, and of all others, in
+    digits."""
 
     def empty(self) -> tuple[Exact, int]:
         return Exact(), 0

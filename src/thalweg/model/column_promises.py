@@ -1,12 +1,13 @@
-"""Boxes: promises over columns. A box {a: 5, b: 7} says of a stream that every row that still
-changes has a >= 5 or b >= 7.
+"""Column promises: every row that still changes reaches a bound in one of some columns.
 
-A box of one column is an individual punctuation on that column, a box of several a joint one. A
-join makes them of the times its rows carry; an operator that groups by those columns, or makes one
-of them its time, can close what lies inside. Every row that changes later has a value, not null, that reaches
-its bound in some column of each box.
+The column promise {a: 5, b: 7} says of a stream that every row that still changes has a >= 5 or
+b >= 7, in a value that is not null. Over one column that is an individual punctuation, over
+several a joint one.
 
-Boxes of one stream are held by their columns: `{("a", "b"): (5, 7)}`. They only grow.
+A join makes column promises of the times that its rows carry; an operator that groups by those
+columns, or makes one of them its time, can close the answers below the bounds.
+
+The promises of one stream are held by their columns: `{("a", "b"): (5, 7)}`. Bounds only grow.
 """
 
 from __future__ import annotations
@@ -23,33 +24,34 @@ from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import MIN_TIME
 
 __all__ = [
-    "Boxes",
-    "box",
+    "ColumnPromises",
+    "column_promise",
     "inside",
-    "join_boxes",
+    "join_column_promises",
     "lowest_corners",
-    "meet_boxes",
-    "merge_boxes",
-    "rename_boxes",
+    "meet_column_promises",
+    "merge_column_promises",
+    "rename_column_promises",
 ]
 
-Boxes: TypeAlias = Mapping[tuple[str, ...], tuple[int, ...]]
+ColumnPromises: TypeAlias = Mapping[tuple[str, ...], tuple[int, ...]]
 
 _CORNERS = 256
-"""A promise is found by looking at the corners of all boxes together; with more than this many it
-is not looked for."""
+"""A promise is found by looking at the corners of all column promises together; with more than this
+many it is not looked for."""
 
 
-def box(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
-    """One box, as boxes are held."""
+def column_promise(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """The promise that every row that still changes reaches one of these bounds."""
     columns = tuple(sorted(bounds))
     return {columns: tuple(map(bounds.__getitem__, columns))}
 
 
-def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
-    """The boxes of both; of two boxes over the same columns the later one, unless it is smaller.
+def merge_column_promises(earlier: ColumnPromises, later: ColumnPromises) -> ColumnPromises:
+    """The column promises of both; over the same columns the later
+    one, unless it is smaller.
 
-    >>> merge_boxes({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
+    >>> merge_column_promises({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
     {('a',): (5,), ('a', 'b'): (5, 1)}
     """
     if not earlier or earlier is later:
@@ -65,7 +67,7 @@ def merge_boxes(earlier: Boxes, later: Boxes) -> Boxes:
     return later if merged == later else merged
 
 
-def meet_boxes(left: Boxes, right: Boxes) -> Boxes:
+def meet_column_promises(left: ColumnPromises, right: ColumnPromises) -> ColumnPromises:
     """The promises that hold for the union of two streams: the smaller bounds, over columns that
     both have."""
     return {
@@ -74,34 +76,37 @@ def meet_boxes(left: Boxes, right: Boxes) -> Boxes:
     }
 
 
-def join_boxes(left_boxes: Boxes, right_boxes: Boxes) -> Boxes:
-    """The promises that hold for the pairs of a join: every box of one side combined with every box
-    of the other, since a pair changes only when one of its rows does."""
-    pairs = product(left_boxes.items(), right_boxes.items())
-    found: Boxes = {}
+def join_column_promises(left: ColumnPromises, right: ColumnPromises) -> ColumnPromises:
+    """The promises that hold for the pairs of a join: each of one side combined with
+    each of the other, since a pair changes only when one of its rows does."""
+    pairs = product(left.items(), right.items())
+    found: ColumnPromises = {}
     for (left_columns, low), (right_columns, high) in pairs:
         if not set(left_columns) & set(right_columns):
-            found = merge_boxes(
-                found, box(dict(zip((*left_columns, *right_columns), (*low, *high), strict=True)))
+            found = merge_column_promises(
+                found,
+                column_promise(
+                    dict(zip((*left_columns, *right_columns), (*low, *high), strict=True))
+                ),
             )
     return found
 
 
-def rename_boxes(boxes: Boxes, names: Mapping[str, str]) -> Boxes:
-    """The boxes with their columns renamed; boxes over removed columns are dropped. No two columns
-    get the same name."""
+def rename_column_promises(promises: ColumnPromises, names: Mapping[str, str]) -> ColumnPromises:
+    """The promises with their columns renamed; those over removed columns are dropped. No two
+    columns get the same name."""
     kept: dict[tuple[str, ...], tuple[int, ...]] = {}
-    for columns, bounds in boxes.items():
+    for columns, bounds in promises.items():
         renamed = [names[column] for column in columns if column in names]
         if len(renamed) == len(columns):
-            kept |= box(dict(zip(renamed, bounds, strict=True)))
+            kept |= column_promise(dict(zip(renamed, bounds, strict=True)))
     return kept
 
 
-def inside(boxes: Boxes, rows: Rows) -> Bools:
-    """Which rows lie in one of the boxes, and so will not change any more."""
+def inside(promises: ColumnPromises, rows: Rows) -> Bools:
+    """Which rows lie below all bounds of a promise, and so do not change any more."""
     settled = np.zeros(rows.num_rows, np.bool_)
-    for columns, bounds in boxes.items():
+    for columns, bounds in promises.items():
         if bounds and all(column in rows.schema.names for column in columns):
             within = np.ones(rows.num_rows, np.bool_)
             for column, bound in zip(columns, bounds, strict=True):
@@ -116,16 +121,16 @@ def inside(boxes: Boxes, rows: Rows) -> Bools:
     return settled
 
 
-def lowest_corners(boxes: Boxes, columns: Sequence[str]) -> list[dict[str, int]]:
-    """The lowest values that a row may have which still changes: it lies outside each box, by one
-    of its columns.
+def lowest_corners(promises: ColumnPromises, columns: Sequence[str]) -> list[dict[str, int]]:
+    """The lowest values that a row may have which still changes: of each promise it
+    reaches the bound of one column.
 
     >>> lowest_corners({("a",): (2,), ("a", "b"): (5, 7)}, ["a", "b"]) == [{"a": 5, "b": MIN_TIME}, {"a": 2, "b": 7}]
     True
     """
     useful = [
         list(zip(names, bounds, strict=True))
-        for names, bounds in boxes.items()
+        for names, bounds in promises.items()
         if set(names) <= set(columns)
     ]
     size = 1
