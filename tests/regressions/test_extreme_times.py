@@ -110,3 +110,13 @@ def test_a_lifetime_over_windows_without_number_is_refused(
 ) -> None:
     with pytest.raises(LifetimeError, match="windows or pieces of time"):
         tw.table(query, {"s": [insert({"v": 1}, -(2**60), 2**60)]}, consistency=consistency)
+
+
+@pytest.mark.parametrize("rows", [30, 3_000])
+def test_lifetimes_longer_than_half_the_clock_are_found(rows: int) -> None:
+    """A start and the longest lifetime of a run may add up to more than 64 bits hold."""
+    a, b = (tw.source(name, {"k": "int64"}) for name in "ab")
+    engine, last = tw.Engine(a.join(b, "k")), 2**62
+    out = engine.push("b", [insert({"k": i % 3}, i + 1 - last, last - 1 - i) for i in range(rows)])
+    out += engine.push("a", [insert({"k": 0}, 0, last - 1), insert({"k": 1}, 5 - last // 2, -5)])
+    assert sum(map(len, out)) == 2 * rows // 3

@@ -336,7 +336,7 @@ class Run:
         if until is None or self.last == INFINITY:
             return first, place.searchsorted(low + (1 << self.bits))
         # What starts before a time ends no later than the longest of the rows allows.
-        ends = np.minimum(until, self.last) + self.longest
+        ends = np.minimum(until, self.last - self.longest) + self.longest
         return first, place.searchsorted(low + self._bits_of(ends), "right")
 
     def _bits_of(self, end: Times) -> Times:
