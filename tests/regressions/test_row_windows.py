@@ -1,14 +1,15 @@
 """Windows over the numbers of rows, behind filters: numbers progress whether their rows pass or
-not."""
+not; and windows that a late row completes with rows behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 import thalweg as tw
+from tests.windows.test_own_kind import Neighbours
 from thalweg import cti, point
 from thalweg.model import Element, Row, rows_of_table, table_of_batches
 from thalweg.testing import oracle
@@ -89,3 +90,28 @@ def test_law(range_: int | None, slide: int) -> None:
                     pushes.append([cti(row.start)])
             found = play(query, *pushes, consistency=consistency)
             assert sorted(map(str, found)) == sorted(map(str, wanted)), (rows, pushes)
+
+
+WINDOWS: dict[str, Callable[[tw.Stream], tw.Stream]] = {
+    "rank": lambda s: s.sliding(5, 2, over=tw.rank("ts")).aggregate(n=tw.count()),
+    "landmark": lambda s: s.landmark(2, over=tw.rank("ts")).aggregate(n=tw.count()),
+    "every second": lambda s: s.slide_by_tuple(9, every=2, order=tw.rank("ts")).aggregate(
+        n=tw.count()
+    ),
+    "module": lambda s: s.sliding(5, 2, over=tw.rank("ts")).apply("average", "v"),
+    "count": lambda s: s.count_by_start(4).apply("average", "v"),
+    "a kind of a user's own": lambda s: s.windows(Neighbours(9)).aggregate(n=tw.count()),
+}
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+@pytest.mark.parametrize("name", list(WINDOWS))
+def test_a_late_row_completes_a_window_that_ends_behind_it(name: str, consistency: str) -> None:
+    """The newest row has left no window that waits: with the late one it is the second, or the
+    fourth, of a window that was not there before."""
+    query = WINDOWS[name](tw.source("s", VALUE))
+    for times in ([1, 2, 30, 2], [1, 30, 60, 25], [1, 2, 3, 2], [4, 4, 9, 1], [1, 10, 10, 5]):
+        rows = [point({"v": at}, at) for at in times]
+        in_order = play(query, sorted(rows, key=lambda row: row.start), consistency=consistency)
+        late = play(query, rows[:3], rows[3:], consistency=consistency)
+        assert late == in_order

@@ -318,10 +318,13 @@ class WholePartitions(Assigner):
         return reached
 
     def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
-        self.wait(partition, self.leaves_from(delta), old_line)
-        if len(delta) and least(delta.weight) < 0:
-            # Without a row that is taken back a window may be complete earlier.
-            self._pending[partition[delta.weight < 0]] = MIN_TIME
+        leaves = self.leaves_from(delta)
+        self.wait(partition, leaves, old_line)
+        # A late row may complete a window of later rows, none of which waits; and without a row
+        # that is taken back a window may be complete earlier.
+        moves = (leaves <= old_line.of(partition)) | (delta.weight < 0)
+        if moves.any():
+            self._pending[partition[moves]] = MIN_TIME
 
     def waiting(self, new_line: Line) -> Codes:
         pending = self._pending
