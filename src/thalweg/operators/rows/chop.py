@@ -15,8 +15,8 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.model.rows import Rows
-from thalweg.model.time import INFINITY, MIN_TIME, ceil_to_grid, floor_to_grid
+from thalweg.model.rows import Rows, take_rows
+from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
 from thalweg.operators.base import (
     Operator,
     Slices,
@@ -45,17 +45,21 @@ class ChopKernel(Operator):
         self._period, self._offset = node.period, node.offset
         self._open = Delta.empty(node.schema)
         self._progress = NO_PROGRESS
+        self._settled = MIN_TIME
+        """The grid point at or before the promise."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         delta = Delta.of_batch(batch)
-        here = self._grid(self._progress.cti)
+        here = self._settled
         changes = [self._pieces(delta, here, here)]
-        endless = delta.filter(delta.end == INFINITY)
-        if len(endless):
+        if len(delta) and greatest(delta.end) == INFINITY:
+            endless = delta.filter(delta.end == INFINITY)
             self._open = Delta.concat([self._open, endless], self.schema).consolidate()
             refuse_negative(self._open, "chop")
         progress = self._progress.advance(batch.progress)
-        there = self._grid(progress.cti)
+        if progress is not self._progress:
+            self._progress, self._settled = progress, self._grid(progress.cti)
+        there = self._settled
         if len(self._open) and there > here and there != INFINITY:
             changes += [
                 self._pieces(self._open, here, here).negate(),
@@ -63,41 +67,43 @@ class ChopKernel(Operator):
             ]
         if progress.ended:
             self._open = Delta.empty(self.schema)
-        self._progress = progress
         # An endless row is cut where the common promise stands, so promises for one group alone
         # cannot pass.
         return Delta.concat(changes, self.schema).to_batch(progress.without_scopes())
 
     def _grid(self, cti: int) -> int:
-        return (
-            cti
-            if cti in (MIN_TIME, INFINITY)
-            else int(floor_to_grid(np.array([cti]), self._period, self._offset)[0])
-        )
+        """The grid point at or before a promise."""
+        if cti in (MIN_TIME, INFINITY):
+            return cti
+        return (cti - self._offset) // self._period * self._period + self._offset
 
     def _pieces(self, rows: Delta, since: int, upto: int) -> Delta:
         """The pieces that begin at or after the settled grid point `since`; endless rows are cut up
-        to the grid point `upto`."""
-        begin = np.maximum(rows.start, since)
-        rows, begin = rows.filter(begin < rows.end), begin[begin < rows.end]
+        to the grid point `upto`.
+
+        With cell(t) = floor((t - offset) / period), a row that lasts is cut into the cells from
+        that of its start to that of its last tick, an endless one to that of `upto`.
+        """
         if not len(rows):
             return rows
-        cut_until = np.where(rows.end == INFINITY, np.maximum(begin, upto), rows.end)
-        first_cut = floor_to_grid(begin, self._period, self._offset) + self._period
-        # Endless rows are cut at `upto` itself; others only strictly inside.
-        last_cut = np.where(
-            rows.end == INFINITY,
-            floor_to_grid(cut_until, self._period, self._offset),
-            ceil_to_grid(cut_until, self._period, self._offset) - self._period,
-        )
-        cuts = np.maximum((last_cut - first_cut) // self._period + 1, 0)
-        which, number = ranges(np.zeros(len(rows), np.int64), cuts + 1)
-        start = np.where(number == 0, begin[which], first_cut[which] + (number - 1) * self._period)
-        end = np.where(
-            number == cuts[which], rows.end[which], first_cut[which] + number * self._period
-        )
-        pieces = rows.take(which)
-        return Delta(pieces.payload, start, end, pieces.weight)
+        begin, end = rows.start, rows.end
+        if least(begin) < since:
+            begin = np.maximum(begin, since)
+            lasts = begin < end
+            rows, begin = rows.filter(lasts), begin[lasts]
+            if not len(rows):
+                return rows
+            end = rows.end
+        last = end - 1
+        if greatest(end) == INFINITY:
+            last = np.where(end == INFINITY, np.maximum(begin, upto), last)
+        period, offset = self._period, self._offset
+        first, beyond = (begin - offset) // period, (last - offset) // period + 1
+        which, cell = ranges(first, beyond - first)
+        grid = cell * period + offset
+        start = np.maximum(begin[which], grid)
+        end = np.where(cell + 1 == beyond[which], end[which], grid + period)
+        return Delta(take_rows(rows.payload, which), start, end, rows.weight[which])
 
     def snapshot(self) -> Slices:
         return {"open": slice_of_delta(self._open), "progress": slice_of_progress([self._progress])}
@@ -105,6 +111,7 @@ class ChopKernel(Operator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._open = delta_of_slice(slices["open"])
         self._progress = progress_of_slice(slices["progress"])[0]
+        self._settled = self._grid(self._progress.cti)
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._open), self._open.nbytes)
