@@ -27,7 +27,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes, empty_rows, take_rows
+from thalweg.model.rows import Codes, Rows, distinct_codes, empty_rows, take_rows, whole_column
 from thalweg.model.sorting import order_by_group
 from thalweg.model.time import INFINITY, MIN_TIME, least
 from thalweg.operators.base import Slices, StateSize
@@ -51,7 +51,7 @@ _MANY = 2**16
 """So many pairs of a cell and a window are divided by window."""
 _FORM = "form"
 """The slice that says what a cell looks like."""
-_FIRST, _BEYOND, _FILLED = internal("first"), internal("beyond"), internal("filled")
+_FILLED = internal("filled")
 
 
 class PanedApplyKernel(GridOperator):
@@ -105,13 +105,11 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # cells
 
-    def _add(self, cells: Rows) -> Codes:
+    def _add(self, cells: Delta) -> Codes:
         """Hold cells; the partition of each."""
-        partition = self._partitions.of_rows(cells)
-        held = self._held(cells)
-        first, beyond = _column(cells, _FIRST), _column(cells, _BEYOND)
-        self._count(first)
-        held.add(Delta(cells, first, beyond, np.ones(len(first), np.int64)), partition)
+        partition = self._partitions.of_rows(cells.payload)
+        self._count(cells.start)
+        self._held(cells).add(cells, partition)
         return partition
 
     def _count(self, first: Codes) -> None:
@@ -124,7 +122,7 @@ class PanedApplyKernel(GridOperator):
             self._alike += min(before, number)
             counts[window] = before + number
 
-    def _held(self, cells: Rows) -> Arrangement:
+    def _held(self, cells: Delta) -> Arrangement:
         if self._cells is None:
             self._cells = Arrangement(cells.schema, self._partitions.of_rows, what="panes")
         return self._cells
@@ -143,18 +141,19 @@ class PanedApplyKernel(GridOperator):
         found = held.between(self._release.closed + 1, INFINITY)
         size, self._alike = len(found), 0
         order, offsets = order_by_group([found.group, found.start, found.end], size)
-        if 2 * (len(offsets) - 1) <= size:
-            cells = found.payload()
+        if 0 < 2 * (len(offsets) - 1) <= size:
+            representative = order[offsets[:-1]]
+            first, beyond = found.start[representative], found.end[representative]
+            merged = self._merged(found.payload(), order, offsets)
             held.clear()
             self._counts.clear()
-            if size:
-                self._add(self._merged(cells, order, offsets))
+            self._add(_cells(merged, first, beyond))
 
     # --------------------------------------------------------------------------------------------
     # taking rows in
 
-    def _of_rows(self, delta: Delta) -> Rows | None:
-        """The rows of a batch as cells."""
+    def _of_rows(self, delta: Delta) -> Delta | None:
+        """The rows of a batch as cells over their windows."""
         self._release.see(delta.start, delta.end)
         first = np.maximum(self._grid.first(delta.start), self._release.closed + 1)
         beyond = self._grid.beyond(delta.end)
@@ -180,15 +179,12 @@ class PanedApplyKernel(GridOperator):
             filled = rows.without_nulls()
         representative = order[offsets[:-1]]
         states = self._guarded(lambda: self._states.of_rows(filled.rows, filled.offsets), rows.rows)
-        numbers = [
-            pa.array(first[representative]),
-            pa.array(beyond[representative]),
-            pa.array(np.diff(filled.offsets)),
-        ]
-        names = [*keys.schema.names, _FIRST, _BEYOND, _FILLED, *states.schema.names]
-        return pa.RecordBatch.from_arrays(
-            [*take_rows(keys, representative).columns, *numbers, *states.columns], names=names
+        count = whole_column(np.diff(filled.offsets))
+        cells = pa.RecordBatch.from_arrays(
+            [*take_rows(keys, representative).columns, count, *states.columns],
+            names=[*keys.schema.names, _FILLED, *states.schema.names],
         )
+        return _cells(cells, first[representative], beyond[representative])
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
         """A call of the module's code; what it raises becomes an error that names it."""
@@ -206,11 +202,11 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # answering
 
-    def _take(self, cells: Rows) -> Delta:
+    def _take(self, cells: Delta) -> Delta:
         """Hold cells. Windows that are out and got rows after all answer again."""
         release, partition = self._release, self._add(cells)
-        first = np.maximum(_column(cells, _FIRST), release.closed + 1)
-        beyond = np.minimum(_column(cells, _BEYOND), release.released + 1)
+        first = np.maximum(cells.start, release.closed + 1)
+        beyond = np.minimum(cells.end, release.released + 1)
         late = np.flatnonzero(first < beyond)
         if not len(late):
             return Delta.empty(self.schema)
@@ -221,14 +217,14 @@ class PanedApplyKernel(GridOperator):
         start = self._grid.start(window)
         old = self._out.find(partition, start, start + 1)
         old = old.filter(old.start == start[old.owner])
-        gone = old.delta().negate()
+        removed = old.delta().negate()
         old.set_weight(np.zeros(len(old), np.int64))
         self._out.drop(MIN_TIME)
         found = self._held(cells).find(partition, window, window + 1)
         order, offsets = order_by_group([found.owner], len(found))
         new = self._results(found.payload(), order, offsets, window)
         self._keep(new, partition, release.closed)
-        return Delta.concat([new, gone], self.schema)
+        return Delta.concat([new, removed], self.schema)
 
     def _keep(self, answers: Delta, partition: Codes, closed: int) -> None:
         """Remember answers of windows that are not closed."""
@@ -256,7 +252,7 @@ class PanedApplyKernel(GridOperator):
         """The answers of windows of a group, each from its segment of the cells that are chosen."""
         count, width = len(window), len(self._module.key_schema)
         merged = self._merged(cells, chosen, offsets)
-        states = merged.select(list(range(width + 3, merged.num_columns)))
+        states = merged.select(list(range(width + 1, merged.num_columns)))
         kind = self.schema.field(len(self.schema) - 1).type
         rows = self._guarded(
             lambda: pa.RecordBatch.from_arrays(
@@ -274,15 +270,13 @@ class PanedApplyKernel(GridOperator):
 
     def _merged(self, cells: Rows, chosen: Codes, offsets: Codes) -> Rows:
         """One cell for each segment of the cells that are chosen."""
-        # Of what names a cell one row is enough; what it holds is taken whole.
-        width = len(self._module.key_schema) + 2
-        names = cells.schema.names
+        width, names = len(self._module.key_schema), cells.schema.names
         states = take_rows(cells.select(names[width + 1 :]), chosen)
         merged = self._guarded(lambda: self._states.merged(states, offsets))
-        heads = take_rows(cells.select(names[:width]), chosen[offsets[:-1]])
-        filled = np.add.reduceat(_column(cells, _FILLED)[chosen], offsets[:-1])
-        columns = [*heads.columns, pa.array(filled), *merged.columns]
-        return pa.RecordBatch.from_arrays(columns, names=cells.schema.names)
+        keys = take_rows(cells.select(names[:width]), chosen.take(offsets[:-1]))
+        filled = np.add.reduceat(_column(cells, _FILLED).take(chosen), offsets[:-1])
+        columns = [*keys.columns, whole_column(filled), *merged.columns]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _forget(self) -> None:
         release = self._release
@@ -435,6 +429,10 @@ class _States:
 
 def _saved(states: list[bytes]) -> Rows:
     return pa.RecordBatch.from_arrays([pa.array(states, pa.binary())], names=["state"])
+
+
+def _cells(rows: Rows, first: Codes, beyond: Codes) -> Delta:
+    return Delta(rows, first, beyond, np.ones(len(first), np.int64))
 
 
 def _column(cells: Rows, name: str) -> Codes:
