@@ -30,6 +30,8 @@ __all__ = [
 
 _FEW = 1_024
 """So few numbers are compared."""
+_FEW_RUNS = 8
+"""So few sorted runs are merged."""
 _DIGIT = 16
 
 
@@ -41,9 +43,12 @@ def sort_codes(values: Codes) -> Codes:
     """
     if len(values) < _FEW:
         return values.argsort(kind="stable")
+    falls = int(np.count_nonzero(values[1:] < values[:-1]))
+    if not falls:
+        return np.arange(len(values))
     low = int(values.min())
     span = int(values.max()) - low
-    if span >> (2 * _DIGIT):
+    if falls < _FEW_RUNS or span >> (2 * _DIGIT):
         return values.argsort(kind="stable")
     shifted = values - low
     order = np.argsort(shifted.astype(np.uint16), kind="stable")
