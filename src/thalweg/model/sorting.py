@@ -8,13 +8,19 @@ digits are several times faster than a sort by comparison.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from thalweg.model.rows import Codes
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.rows import Codes, encode, sparse_codes
+from thalweg.model.time import Times
 
 __all__ = [
     "distinct",
     "inverse_order",
+    "order_by_code",
+    "order_by_group",
     "rank_codes",
     "representatives",
     "run_begins",
@@ -24,6 +30,8 @@ __all__ = [
 
 _FEW = 1_024
 """So few numbers are compared."""
+_FEW_RUNS = 8
+"""So few sorted runs are merged."""
 _DIGIT = 16
 
 
@@ -35,9 +43,12 @@ def sort_codes(values: Codes) -> Codes:
     """
     if len(values) < _FEW:
         return values.argsort(kind="stable")
+    falls = int(np.count_nonzero(values[1:] < values[:-1]))
+    if not falls:
+        return np.arange(len(values))
     low = int(values.min())
     span = int(values.max()) - low
-    if span >> (2 * _DIGIT):
+    if falls < _FEW_RUNS or span >> (2 * _DIGIT):
         return values.argsort(kind="stable")
     shifted = values - low
     order = np.argsort(shifted.astype(np.uint16), kind="stable")
@@ -45,6 +56,39 @@ def sort_codes(values: Codes) -> Codes:
         upper = (shifted >> _DIGIT).astype(np.uint16)
         order = order[upper[order].argsort(kind="stable")]
     return order
+
+
+def order_by_code(code: Codes, size: int) -> Codes:
+    """The stable order of numbers from 0 up to a size.
+
+    >>> order_by_code(np.array([1, 0, 1]), 2).tolist()
+    [1, 0, 2]
+    """
+    if size <= 2**_DIGIT:
+        return code.astype(np.uint16).argsort(kind="stable")
+    return sort_codes(code)
+
+
+def order_by_group(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, Codes]:
+    """Groups of rows with equal values in all columns: the positions of the rows, group by group
+    and in each as they came, and where each group begins among them; last, the number of rows.
+
+    >>> [found.tolist() for found in order_by_group([np.array([7, 5, 7])], 3)]
+    [[1, 0, 2], [0, 1, 3]]
+    """
+    if length <= _FEW:
+        code, size = encode(columns, length)
+    else:
+        code, size = sparse_codes(columns)
+        if size > max(length, 2**_DIGIT):
+            code, size = encode([code], length)
+    count = np.bincount(code, minlength=size)
+    full = count.nonzero()[0]
+    if len(full) < size:
+        count = count[full]
+    offsets = np.zeros(len(count) + 1, np.int64)
+    np.add.accumulate(count, out=offsets[1:])
+    return order_by_code(code, size), offsets
 
 
 def distinct(values: Codes) -> Codes:

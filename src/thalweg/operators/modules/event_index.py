@@ -120,7 +120,10 @@ class EventIndex:
         self.rows.apply(self.place(delta), partition)
 
     def find(self, partition: Codes, since: Times, until: Times) -> Events:
-        """For each probe the rows of its partition whose position overlaps [since, until)."""
+        """For each probe the rows of its partition whose position overlaps [since, until). One
+        probe of the only partition needs no search."""
+        if len(partition) == 1 and len(self.rows.partitions.index) == 1:
+            return self.between(int(since[0]), int(until[0]))
         found = self.rows.find(partition, since, until)
         return self._events(found, found.hits.owner)
 

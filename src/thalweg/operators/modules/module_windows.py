@@ -25,7 +25,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
-from thalweg.model.sorting import representatives, sort_codes, sort_pairs
+from thalweg.model.sorting import order_by_code, representatives, sort_pairs
 from thalweg.model.time import Times, greatest, least
 from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
@@ -36,7 +36,7 @@ from thalweg.plan.nodes import WidApply, WindowApply
 from thalweg.udm.calls import Caller, Cells
 from thalweg.udm.results import Answers
 
-__all__ = ["ModuleWindows", "Stepped", "checksum", "in_order"]
+__all__ = ["ModuleWindows", "Stepped", "checksum"]
 
 _SAMPLE = 3
 """Rows that a message or a dead letter shows."""
@@ -155,7 +155,7 @@ class ModuleWindows:
         if not (times == 1).all():
             row, window = np.repeat(row, times), np.repeat(window, times)
         order = (
-            in_order(window, len(spans))
+            order_by_code(window, len(spans))
             if self.module.properties.any_order
             else self.order(self.arguments(rows.payload), rows.start, rows.end, row, window)
         )
@@ -361,11 +361,6 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 _EXACT = 2**53
 """Whole numbers up to this are floats."""
-
-
-def in_order(code: Codes, count: int) -> Codes:
-    """Positions in order of dense codes, equal ones as they came."""
-    return np.argsort(code.astype(np.uint16), kind="stable") if count <= 2**16 else sort_codes(code)
 
 
 def _rank(column: pa.Array) -> Codes:

@@ -14,7 +14,7 @@ closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -27,18 +27,18 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, empty_rows, encode, take_rows
-from thalweg.model.sorting import representatives
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.rows import Codes, Rows, distinct_codes, empty_rows, take_rows, whole_column
+from thalweg.model.sorting import order_by_group
+from thalweg.model.time import INFINITY, MIN_TIME, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
 from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
-from thalweg.operators.modules.module_windows import ModuleWindows, in_order
+from thalweg.operators.modules.module_windows import ModuleWindows
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
-from thalweg.state import Arrangement
+from thalweg.state import Arrangement, Hits
 from thalweg.udm.calls import Cells, values_of
 from thalweg.udm.module import Module
 from thalweg.windows import HoppingWindow
@@ -47,9 +47,11 @@ __all__ = ["PanedApplyKernel"]
 
 _FEW = 1_024
 """So many cells are held without a look at which of them are alike."""
+_MANY = 2**16
+"""So many pairs of a cell and a window are divided by window."""
 _FORM = "form"
 """The slice that says what a cell looks like."""
-_FIRST, _BEYOND, _FILLED = internal("first"), internal("beyond"), internal("filled")
+_FILLED = internal("filled")
 
 
 class PanedApplyKernel(GridOperator):
@@ -72,7 +74,10 @@ class PanedApplyKernel(GridOperator):
         self._cells: Arrangement | None = None
         """Cells over their windows [first, beyond). What a state looks like is known when there is
         one."""
-        self._merged_size = 0
+        self._counts: dict[int, int] = {}
+        """How many cells have a first window, of those that are not closed."""
+        self._alike = 0
+        """At most so many cells are like another."""
         self._out = Arrangement(node.schema, self._partitions.of_rows, what="answers")
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -100,46 +105,55 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # cells
 
-    def _add(self, cells: Rows) -> Codes:
+    def _add(self, cells: Delta) -> Codes:
         """Hold cells; the partition of each."""
-        partition = self._partitions.of_rows(cells)
-        held = self._held(cells)
-        first, beyond = _column(cells, _FIRST), _column(cells, _BEYOND)
-        held.add(Delta(cells, first, beyond, np.ones(len(first), np.int64)), partition)
+        partition = self._partitions.of_rows(cells.payload)
+        self._count(cells.start)
+        self._held(cells).add(cells, partition)
         return partition
 
-    def _held(self, cells: Rows) -> Arrangement:
+    def _count(self, first: Codes) -> None:
+        """Count cells by their first window; those that may be like a cell that is held."""
+        counts, low = self._counts, least(first)
+        found, which = distinct_codes(first - low)
+        added = np.bincount(which, minlength=len(found))
+        for window, number in zip((found + low).tolist(), added.tolist(), strict=True):
+            before = counts.get(window, 0)
+            self._alike += min(before, number)
+            counts[window] = before + number
+
+    def _held(self, cells: Delta) -> Arrangement:
         if self._cells is None:
             self._cells = Arrangement(cells.schema, self._partitions.of_rows, what="panes")
         return self._cells
 
-    def _between(self, low: int, high: int) -> Rows | None:
+    def _between(self, low: int, high: int) -> Hits | None:
         """The cells of the windows low .. high; alike ones are merged when there are many."""
         if self._cells is None:
             return None
-        if len(self._cells) > 2 * self._merged_size + _FEW:
+        if self._alike > len(self._cells) // 2 + _FEW:
             self._merge_all(self._cells)
         found = self._cells.between(max(low, self._release.closed + 1), high + 1)
-        return found.payload() if len(found) else None
+        return found if len(found) else None
 
     def _merge_all(self, held: Arrangement) -> None:
-        """Make one cell of those that are alike."""
-        joined = held.between(self._release.closed + 1, INFINITY).payload()
-        held.clear()
-        if joined.num_rows:
-            width = len(self._module.key_schema)
-            alike, count = encode(
-                [*joined.columns[:width], _column(joined, _FIRST), _column(joined, _BEYOND)],
-                joined.num_rows,
-            )
-            self._add(self._merged(joined, np.arange(joined.num_rows), alike, count))
-        self._merged_size = len(held)
+        """Make one cell of those that are alike, if that leaves half of them at most."""
+        found = held.between(self._release.closed + 1, INFINITY)
+        size, self._alike = len(found), 0
+        order, offsets = order_by_group([found.group, found.start, found.end], size)
+        if 0 < 2 * (len(offsets) - 1) <= size:
+            representative = order[offsets[:-1]]
+            first, beyond = found.start[representative], found.end[representative]
+            merged = self._merged(found.payload(), order, offsets)
+            held.clear()
+            self._counts.clear()
+            self._add(_cells(merged, first, beyond))
 
     # --------------------------------------------------------------------------------------------
     # taking rows in
 
-    def _of_rows(self, delta: Delta) -> Rows | None:
-        """The rows of a batch as cells."""
+    def _of_rows(self, delta: Delta) -> Delta | None:
+        """The rows of a batch as cells over their windows."""
         self._release.see(delta.start, delta.end)
         first = np.maximum(self._grid.first(delta.start), self._release.closed + 1)
         beyond = self._grid.beyond(delta.end)
@@ -150,10 +164,9 @@ class PanedApplyKernel(GridOperator):
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
         keys = self._module.keys(delta.payload)
         even = bool((beyond - first == beyond[0] - first[0]).all())
-        cell, count = encode([*keys.columns, first, *([] if even else [beyond])], len(delta))
-        order = in_order(cell, count)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(cell, minlength=count), out=offsets[1:])
+        order, offsets = order_by_group(
+            [*keys.columns, first, *([] if even else [beyond])], len(delta)
+        )
         none = offsets[:0]
         rows = Cells(
             take_rows(self._module.arguments(delta.payload), order), none, none, offsets, none, none
@@ -166,15 +179,12 @@ class PanedApplyKernel(GridOperator):
             filled = rows.without_nulls()
         representative = order[offsets[:-1]]
         states = self._guarded(lambda: self._states.of_rows(filled.rows, filled.offsets), rows.rows)
-        numbers = [
-            pa.array(first[representative]),
-            pa.array(beyond[representative]),
-            pa.array(np.diff(filled.offsets)),
-        ]
-        names = [*keys.schema.names, _FIRST, _BEYOND, _FILLED, *states.schema.names]
-        return pa.RecordBatch.from_arrays(
-            [*take_rows(keys, representative).columns, *numbers, *states.columns], names=names
+        count = whole_column(np.diff(filled.offsets))
+        cells = pa.RecordBatch.from_arrays(
+            [*take_rows(keys, representative).columns, count, *states.columns],
+            names=[*keys.schema.names, _FILLED, *states.schema.names],
         )
+        return _cells(cells, first[representative], beyond[representative])
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
         """A call of the module's code; what it raises becomes an error that names it."""
@@ -192,28 +202,29 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # answering
 
-    def _take(self, cells: Rows) -> Delta:
+    def _take(self, cells: Delta) -> Delta:
         """Hold cells. Windows that are out and got rows after all answer again."""
         release, partition = self._release, self._add(cells)
-        first = np.maximum(_column(cells, _FIRST), release.closed + 1)
-        beyond = np.minimum(_column(cells, _BEYOND), release.released + 1)
+        first = np.maximum(cells.start, release.closed + 1)
+        beyond = np.minimum(cells.end, release.released + 1)
         late = np.flatnonzero(first < beyond)
         if not len(late):
             return Delta.empty(self.schema)
         which, window = ranges(first[late], beyond[late] - first[late])
-        touched, count = encode([partition[late[which]], window], len(which))
-        representative = representatives(touched, count)
-        partition, window = partition[late[which[representative]]], window[representative]
+        order, offsets = order_by_group([partition[late[which]], window], len(which))
+        touched = order[offsets[:-1]]
+        partition, window = partition[late[which[touched]]], window[touched]
         start = self._grid.start(window)
         old = self._out.find(partition, start, start + 1)
         old = old.filter(old.start == start[old.owner])
-        gone = old.delta().negate()
+        removed = old.delta().negate()
         old.set_weight(np.zeros(len(old), np.int64))
         self._out.drop(MIN_TIME)
         found = self._held(cells).find(partition, window, window + 1)
-        new = self._results(found.payload(), np.arange(len(found)), found.owner, window)
+        order, offsets = order_by_group([found.owner], len(found))
+        new = self._results(found.payload(), order, offsets, window)
         self._keep(new, partition, release.closed)
-        return Delta.concat([new, gone], self.schema)
+        return Delta.concat([new, removed], self.schema)
 
     def _keep(self, answers: Delta, partition: Codes, closed: int) -> None:
         """Remember answers of windows that are not closed."""
@@ -221,26 +232,27 @@ class PanedApplyKernel(GridOperator):
         mask = number > closed
         self._out.add(answers.filter(mask), partition[mask])
 
-    def _answer(self, cells: Rows | None, low: int, high: int) -> tuple[Delta, Codes]:
+    def _answer(self, cells: Hits | None, low: int, high: int) -> tuple[Delta, Codes]:
         """The windows low .. high, and the partition of each answer."""
-        if cells is None:
-            return Delta.empty(self.schema), np.empty(0, np.int64)
-        first = np.maximum(_column(cells, _FIRST), low)
-        cell, window = ranges(
-            first, np.maximum(np.minimum(_column(cells, _BEYOND), high + 1) - first, 0)
-        )
-        if not len(cell):
-            return Delta.empty(self.schema), np.empty(0, np.int64)
-        group = self._partitions.of_rows(cells)
-        spot, count = encode([group[cell], window], len(cell))
-        representative = representatives(spot, count)
-        return self._results(cells, cell, spot, window[representative]), group[cell[representative]]
+        answers, partitions = [], [np.empty(0, np.int64)]
+        if cells is not None:
+            group, rows = cells.group, cells.payload()
+            for cell, window in _pairs(cells.start, cells.end, low, high):
+                if not len(cell):
+                    continue
+                order, offsets = order_by_group([group.take(cell), window], len(cell))
+                representative = order.take(offsets[:-1])
+                answers.append(
+                    self._results(rows, cell.take(order), offsets, window.take(representative))
+                )
+                partitions.append(group.take(cell.take(representative)))
+        return Delta.concat(answers, self.schema), np.concatenate(partitions)
 
-    def _results(self, cells: Rows, cell: Codes, spot: Codes, window: Codes) -> Delta:
-        """The answer of each spot, which is a window of a group, from the cells at it."""
+    def _results(self, cells: Rows, chosen: Codes, offsets: Codes, window: Codes) -> Delta:
+        """The answers of windows of a group, each from its segment of the cells that are chosen."""
         count, width = len(window), len(self._module.key_schema)
-        merged = self._merged(cells, cell, spot, count)
-        states = merged.select(list(range(width + 3, merged.num_columns)))
+        merged = self._merged(cells, chosen, offsets)
+        states = merged.select(list(range(width + 1, merged.num_columns)))
         kind = self.schema.field(len(self.schema) - 1).type
         rows = self._guarded(
             lambda: pa.RecordBatch.from_arrays(
@@ -256,26 +268,20 @@ class PanedApplyKernel(GridOperator):
         payload = pa.RecordBatch.from_arrays([*keys, result], schema=self.schema)
         return Delta(payload, start, start + self._grid.size, np.ones(count, np.int64))
 
-    def _merged(self, cells: Rows, cell: Codes, spot: Codes, count: int) -> Rows:
-        """One cell for each spot: that of the cells at it."""
-        order = in_order(spot, count)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(spot, minlength=count), out=offsets[1:])
-        chosen = cell[order]
-        # Of what names a cell one row is enough; what it holds is taken whole.
-        width = len(self._module.key_schema) + 2
-        names = cells.schema.names
+    def _merged(self, cells: Rows, chosen: Codes, offsets: Codes) -> Rows:
+        """One cell for each segment of the cells that are chosen."""
+        width, names = len(self._module.key_schema), cells.schema.names
         states = take_rows(cells.select(names[width + 1 :]), chosen)
         merged = self._guarded(lambda: self._states.merged(states, offsets))
-        heads = take_rows(cells.select(names[:width]), chosen[offsets[:-1]])
-        filled = np.add.reduceat(_column(cells, _FILLED)[chosen], offsets[:-1])
-        columns = [*heads.columns, pa.array(filled), *merged.columns]
-        return pa.RecordBatch.from_arrays(columns, names=cells.schema.names)
+        keys = take_rows(cells.select(names[:width]), chosen.take(offsets[:-1]))
+        filled = np.add.reduceat(_column(cells, _FILLED).take(chosen), offsets[:-1])
+        columns = [*keys.columns, whole_column(filled), *merged.columns]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _forget(self) -> None:
         release = self._release
         if release.cti == INFINITY:
-            self._cells, self._merged_size = None, 0
+            self._cells, self._counts, self._alike = None, {}, 0
             self._out.clear()
             self._partitions.clear()
             return
@@ -284,7 +290,10 @@ class PanedApplyKernel(GridOperator):
     def _drop(self, until: int) -> None:
         """Forget cells of closed windows only, and answers that end by a time."""
         if self._cells is not None:
-            self._cells.drop(self._release.closed + 1)
+            closed = self._release.closed
+            self._cells.drop(closed + 1)
+            for window in [window for window in self._counts if window <= closed]:
+                del self._counts[window]
         self._out.drop(until)
         index = self._partitions.index
         if index.is_untidy:
@@ -335,16 +344,40 @@ class PanedApplyKernel(GridOperator):
         self._partitions.clear()
         self._out.restore("out", slices)
         self._out.drop(self._release.cti)
-        self._cells, self._merged_size = None, 0
+        self._cells, self._counts, self._alike = None, {}, 0
         if _FORM in slices:
             self._cells = Arrangement(slices[_FORM].schema, self._partitions.of_rows, what="panes")
             self._cells.restore("cells", slices)
             self._cells.drop(self._release.closed + 1)
-            self._merged_size = len(self._cells)
+            if len(self._cells):
+                self._count(self._cells.all().start)
+                self._alike = len(self._cells)  # any of them may be like another
 
     def state_size(self) -> StateSize:
         cells = StateSize() if self._cells is None else self._cells.size()
         return cells + self._out.size()
+
+
+def _pairs(first: Codes, beyond: Codes, low: int, high: int) -> Iterator[tuple[Codes, Codes]]:
+    """Pairs of a cell and one of the windows low .. high that it is in, window by window where
+    there may be many: few pairs are sorted faster, and less memory is touched."""
+    waiting = [(np.arange(len(first)), first, beyond, low, high)]
+    while waiting:
+        cell, first, beyond, low, high = waiting.pop()
+        inside = (first <= high) & (beyond > low)
+        if not inside.all():
+            at = inside.nonzero()[0]
+            cell, first, beyond = cell.take(at), first.take(at), beyond.take(at)
+        if low == high:
+            yield cell, np.full(len(cell), low)
+        elif len(cell) * (high - low + 1) > _MANY:
+            middle = (low + high) // 2
+            waiting.append((cell, first, beyond, middle + 1, high))
+            waiting.append((cell, first, beyond, low, middle))
+        else:
+            first = np.maximum(first, low)
+            which, window = ranges(first, np.minimum(beyond, high + 1) - first)
+            yield cell.take(which), window
 
 
 class _States:
@@ -396,6 +429,10 @@ class _States:
 
 def _saved(states: list[bytes]) -> Rows:
     return pa.RecordBatch.from_arrays([pa.array(states, pa.binary())], names=["state"])
+
+
+def _cells(rows: Rows, first: Codes, beyond: Codes) -> Delta:
+    return Delta(rows, first, beyond, np.ones(len(first), np.int64))
 
 
 def _column(cells: Rows, name: str) -> Codes:

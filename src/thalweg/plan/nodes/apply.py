@@ -118,7 +118,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     """What the value of an aggregate is called."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"time_limit"})
-    state_version: ClassVar[int] = 3
+    state_version: ClassVar[int] = 4
 
     never_revises = True
     state = "windows that are not closed, their rows, and what they have answered"
