@@ -112,6 +112,7 @@ def test_a_late_row_completes_a_window_that_ends_behind_it(name: str, consistenc
     query = WINDOWS[name](tw.source("s", VALUE))
     for times in ([1, 2, 30, 2], [1, 30, 60, 25], [1, 2, 3, 2], [4, 4, 9, 1], [1, 10, 10, 5]):
         rows = [point({"v": at}, at) for at in times]
-        in_order = play(query, sorted(rows, key=lambda row: row.start), consistency=consistency)
+        sorted_rows = [point({"v": at}, at) for at in sorted(times)]
+        in_order = play(query, sorted_rows, consistency=consistency)
         late = play(query, rows[:3], rows[3:], consistency=consistency)
         assert late == in_order

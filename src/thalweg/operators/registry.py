@@ -11,8 +11,8 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
 from thalweg.operators.hopping.deferred import DeferredKernel
+from thalweg.operators.hopping.grid_operator import GridOperator
 from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.hopping.hopping_grid import GridOperator
 from thalweg.operators.hopping.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
 from thalweg.operators.hopping.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
 from thalweg.operators.hopping.panes import CombinePanesKernel, PanesKernel
@@ -180,12 +180,14 @@ def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
     return _by_groups(_on_a_grid(node, consistency), node.keys, consistency)
 
 
-def _by_groups(inner: GridOperator, keys: tuple[str, ...], consistency: Consistency) -> Operator:
+def _by_groups(
+    inner: GridOperator[Any, Any], keys: tuple[str, ...], consistency: Consistency
+) -> Operator:
     """Groups may have promises of their own."""
     return PromisedGroupsKernel(inner, keys, consistency) if keys else inner
 
 
-def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator:
+def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator[Any, Any]:
     strategy = node.chosen
     if strategy == "differential":
         return HoppingAggregateKernel(node, consistency)

@@ -23,7 +23,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 
-__all__ = ["Consistency", "Frontier", "Line"]
+__all__ = ["Consistency", "Frontier", "Line", "Reached"]
 
 _MODES = ("speculative", "eager", "final")
 
@@ -93,7 +93,23 @@ class Line:
 
 
 @dataclass(slots=True)
-class Frontier:
+class Reached:
+    """How far a stream has come."""
+
+    consistency: Consistency
+    cti: int = MIN_TIME
+    watermark: int = MIN_TIME
+
+    def move(self, cti: int, newest: int = MIN_TIME) -> int:
+        """Move on to a CTI and the start of a row; the latest end of an answer that may leave."""
+        if cti > self.cti:
+            self.cti = cti
+        self.watermark = max(self.watermark, newest, self.cti)
+        return self.consistency.threshold(self.watermark, self.cti)
+
+
+@dataclass(slots=True)
+class Frontier(Reached):
     """Answers that are complete at or before `out` have left; after a batch those up to
     `after(batch)` may.
 
@@ -102,9 +118,6 @@ class Frontier:
     7
     """
 
-    consistency: Consistency
-    cti: int = MIN_TIME
-    watermark: int = MIN_TIME
     out: int = MIN_TIME
     promised: dict[int, int] = field(default_factory=dict)
     """Promises for single partitions, where they are later than the common one."""
@@ -112,12 +125,11 @@ class Frontier:
     def after(self, batch: Batch) -> int:
         """The latest time at which an answer that may leave is complete, once this batch is known;
         never less than what is out."""
-        if batch.progress.cti > self.cti:
-            self.cti = batch.progress.cti
-            self.promised = {at: time for at, time in self.promised.items() if time > self.cti}
-        latest = greatest(batch.start) if len(batch) else MIN_TIME
-        self.watermark = max(self.watermark, latest, self.cti)
-        return max(self.consistency.threshold(self.watermark, self.cti), self.out)
+        cti = batch.progress.cti
+        if cti > self.cti:
+            self.promised = {at: time for at, time in self.promised.items() if time > cti}
+        newest = greatest(batch.start) if len(batch) else MIN_TIME
+        return max(self.move(cti, newest), self.out)
 
     def promise(self, partition: Codes, times: Times) -> None:
         """Promises for single partitions."""

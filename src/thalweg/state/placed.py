@@ -249,6 +249,10 @@ class PlacedSlices(Generic[T]):
                 self._slices[number] = left
         return taken
 
+    def drop_until(self, place: int) -> None:
+        """Forget the items up to and including a place."""
+        self.take_until(place)
+
     def _keep_of_tail(self, kept: Bools) -> None:
         assert self._tail is not None
         which = np.flatnonzero(kept)

@@ -30,10 +30,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import Progress
 from thalweg.model.rows import (
     Bools,
     Codes,
@@ -58,8 +56,8 @@ from thalweg.operators.hopping.adaptation import (
     threshold,
 )
 from thalweg.operators.hopping.extents import Frames, occupied
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
-from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.hopping.grid_operator import Arrivals, ComparingGridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex
@@ -120,7 +118,7 @@ class Items:
         )
 
 
-class BucketAggregateKernel(GridOperator):
+class BucketAggregateKernel(ComparingGridOperator[Items]):
     """
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, insert_only=True)
@@ -146,8 +144,7 @@ class BucketAggregateKernel(GridOperator):
         self._eager, self._by_pane, self._adaptive = eager, by_pane, adaptive
         self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
         self._sums = Accumulators(self._arguments, node.schema)
-        self._grid = Grid(node.window)
-        self._release = Release(self._grid, consistency)
+        self._place_on(node.window, consistency)
         fields = [node.schema.field(name) for name in node.keys]
         self._key_index = KeyIndex(fields)
         nothing = np.empty(0, np.int64)
@@ -175,50 +172,19 @@ class BucketAggregateKernel(GridOperator):
         self.switches = {"to eager": 0, "to lazy": 0}
 
     # --------------------------------------------------------------------------------------------
-    # flow
+    # rows in
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        release = self._release
-        changes = [self._apply(Delta.of_batch(batch))] if len(batch) else []
-        closed, released = release.advance(batch.progress.cti)
-        if released > release.released:
-            changes.append(
-                self._answers(self._parts_of(max(release.released, release.closed) + 1, released))
-            )
-        advanced = closed > release.closed
-        release.closed, release.released = closed, released
-        if release.cti == INFINITY:
-            self._forget_all()
-        elif advanced:
-            self._forget(closed)
-        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return (self._release.needs(time),)
-
-    def _apply(self, delta: Delta) -> Delta:
-        release = self._release
-        release.see(delta.start, delta.end)
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Items]:
         rows = self._project(delta)
         group = self._key_index.numbers([rows.column(name) for name in self._keys], len(delta))
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        items = Items(group, delta.start, self._as_rows(rows))
         if self._adaptive:
             source = None if self._sources is None else delta.payload.column(self._sources)
-            self._monitor.see(delta.start, first, beyond, release.cti, source)
+            self._monitor.see(delta.start, first, beyond, self._release.cti, source)
             self._watch()
-        low, high = np.maximum(first, release.closed + 1), np.minimum(beyond, release.released + 1)
-        late = low < high
-        if not late.any():
-            self._add(items, first, beyond)
-            return Delta.empty(self.schema)
-        touched = np.zeros(len(self._key_index), np.bool_)
-        touched[group[late]] = True
-        window = int(low[late].min()), int(high[late].max()) - 1
-        before = self._shown_answers(*window, touched)
-        self._add(items, first, beyond)
-        after = self._answers(self._parts_of(*window, touched))
-        return Delta.concat([after, before.negate()], self.schema)
+        return Arrivals(Items(group, delta.start, self._as_rows(rows)), group, first, beyond)
+
+    def hold(self, arrivals: Arrivals[Items]) -> None:
+        self._add(arrivals.rows, arrivals.first, arrivals.beyond)
 
     def _project(self, delta: Delta) -> Rows:
         """Keys, and what is read of each row."""
@@ -309,9 +275,18 @@ class BucketAggregateKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # answering
 
+    def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
+        return self._answers(self._parts_of(low, high, self._mask(groups)))
+
+    def _mask(self, groups: Codes | None) -> Bools | None:
+        if groups is None:
+            return None
+        mask = np.zeros(len(self._key_index), np.bool_)
+        mask[groups] = True
+        return mask
+
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
         """The partial results of the windows low .. high, of all groups or of some."""
-        low = max(low, self._release.closed + 1)
         begin, end = low * self._grid.hop + self._grid.offset, self._end(high)
         rows = self._together(self._some(self._buffer, begin, end, touched), self._no_rows)
         timed, eager = self._as_parts(rows), self._none
@@ -383,9 +358,11 @@ class BucketAggregateKernel(GridOperator):
         ends = np.append(begins[1:], len(at)) - 1
         return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
 
-    def _shown_answers(self, low: int, high: int, touched: Bools) -> Delta:
+    def shown(self, low: int, high: int, groups: Codes) -> Delta:
         """The answers of some windows and groups that are out. Sums are the same when they are made
-        again; of sketches we remember."""
+        again; answers of sketches are kept."""
+        touched = self._mask(groups)
+        assert touched is not None
         if not self._sketched:
             return self._results(self._parts_of(low, high, touched))
         shown: list[Items] = []
@@ -499,7 +476,12 @@ class BucketAggregateKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # forgetting
 
-    def _forget(self, closed: int) -> None:
+    @property
+    def index(self) -> KeyIndex:
+        return self._key_index
+
+    def close(self, expired: int) -> None:
+        closed = self._release.closed
         if self._adaptive:
             self._monitor.close(closed)
             self._watch()
@@ -514,13 +496,8 @@ class BucketAggregateKernel(GridOperator):
         last = closed
         if self._by_pane:
             last = (open_from - self._grid.offset) // self._window.pane - 1
-        self._cells.take_until(last)
-        self._out.take_until(closed)
-        if self._key_index.is_untidy:
-            self._tidy()
-
-    def groups(self) -> list[pa.Array]:
-        return self._key_index.columns(np.arange(len(self._key_index)))
+        self._cells.drop_until(last)
+        self._out.drop_until(closed)
 
     def held_groups(self) -> Codes:
         return used_codes([held.groups() for held in self._stores()])
@@ -528,12 +505,7 @@ class BucketAggregateKernel(GridOperator):
     def _stores(self) -> list[PlacedSlices[Items]]:
         return [self._buffer, self._cells, self._out]
 
-    def close_unwanted(self, last: int) -> None:
-        self._release.closed = last
-        self._release.released = max(self._release.released, last)
-        self._forget(last)
-
-    def close_groups(self, closed: Codes) -> None:
+    def drop_closed(self, closed: Codes) -> None:
         begin = np.full(len(closed), MIN_TIME)
         some = (closed != NEVER) & (closed != FOREVER)
         begin[some] = self._grid.start(closed[some] + 1)
@@ -557,10 +529,8 @@ class BucketAggregateKernel(GridOperator):
         self._buffer.drop(rows_over)
         self._cells.drop(panes_over if self._by_pane else windows_over)
         self._out.drop(windows_over)
-        if self._key_index.is_untidy:
-            self._tidy()
 
-    def _forget_all(self) -> None:
+    def clear(self) -> None:
         for held in self._stores():
             held.clear()
         self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
@@ -568,13 +538,11 @@ class BucketAggregateKernel(GridOperator):
         self._flags.touch_all()
         self._key_index.clear()
 
-    def _tidy(self) -> None:
-        """Numbers for the groups in use only."""
-        used = self.held_groups()
-        moved = self._key_index.keep(used)
+    def renumber(self, moved: Codes) -> None:
         for held in self._stores():
             held.renumber(moved)
         if self._watches:
+            used = (moved >= 0).nonzero()[0]
             self._is_eager, self._volume = self._is_eager[used], self._volume[used]
         self._flags.touch_all()
 
@@ -606,8 +574,8 @@ class BucketAggregateKernel(GridOperator):
         )
         return Items(self._groups_of(rows), rows.column(_AT).to_numpy(), parts)
 
-    def snapshot(self) -> Slices:
-        slices = {"release": slice_of_release(self._release)}
+    def save(self) -> Slices:
+        slices: Slices = {}
         for name, held in zip(("buffer", "cells", "out"), self._stores(), strict=True):
             slices |= held.snapshot(name, self._write)
         if self._adaptive:
@@ -618,9 +586,8 @@ class BucketAggregateKernel(GridOperator):
             )
         return slices
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._forget_all()
-        restore_release(self._release, slices["release"])
+    def load(self, slices: Mapping[str, Rows]) -> None:
+        self.clear()
         schemas = (self._row_schema, self._sums.schema, self._no_answers.parts.schema)
         names = ("buffer", "cells", "out")
         for name, held, schema in zip(names, self._stores(), schemas, strict=True):

@@ -131,7 +131,9 @@ class DeferredKernel(WrappedOperator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._waiting, self._rows, self._weighed, self._last = [], 0, (0, 0), None
         self.inner.restore(slices)
-        self._silence = Batch.empty(self.schema, Progress(self._release.promise()))
+        self._silence = Batch.empty(
+            self.schema, Progress(self._release.grid.promise(self._release.cti))
+        )
         self._look_ahead()
 
     def state_size(self) -> StateSize:

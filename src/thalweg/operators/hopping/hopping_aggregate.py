@@ -19,6 +19,7 @@ The promise is the start of the earliest window that is not closed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +30,14 @@ from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, greatest, least
+from thalweg.model.time import greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.cells import Cells, Numbers, sum_by
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
-from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.hopping.partials import Partials
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex
@@ -55,7 +56,15 @@ _FEW = 64
 """So few rows are not summed before they go to the state, which sums now and then itself."""
 
 
-class HoppingAggregateKernel(GridOperator):
+@dataclass(slots=True)
+class _Changes:
+    """Answers that no longer hold, and those that hold from now on."""
+
+    removed: Cells
+    added: Cells
+
+
+class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(n=tw.count(), v=tw.sum_("v"))
@@ -71,8 +80,7 @@ class HoppingAggregateKernel(GridOperator):
         self._arguments = ArgumentProjection(node.aggregates, node.keys, rows)
         self._partials = Partials(self._arguments, node.schema)
         self._width = len(self._partials.names)
-        self._grid = Grid(node.window)
-        self._release = Release(self._grid, consistency)
+        self._place_on(node.window, consistency)
         key_fields = [node.schema.field(name) for name in node.keys]
         partials = [pa.field(name, pa.int64()) for name in self._partials.names]
         self._cell_schema = pa.schema(
@@ -83,49 +91,25 @@ class HoppingAggregateKernel(GridOperator):
         self._entries, self._open = (PlacedSlices(self._concat, Cells.added_up) for _ in range(2))
         self._written: dict[str, tuple[Cells, Rows]] = {}
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        release = self._release
-        revoked = revised = answered = self._none
-        if len(batch):
-            revoked, revised = self._apply(batch)
-        closed, released = release.advance(batch.progress.cti)
-        if released > release.released:
-            answered = self._answer(release.released, released, closed)
-        if closed > release.closed and self._open:
-            self._open.take_until(closed)
-        release.closed, release.released = closed, released
-        progress = Progress(release.promise())
-        changes = self._changes(revoked, revised, answered, progress)
-        if release.cti == INFINITY:
-            self._forget_all()
-        elif self._key_index.is_untidy:
-            self._tidy()
-        return changes
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return (self._release.needs(time),)
-
     def _concat(self, parts: Sequence[Cells]) -> Cells:
         return Cells.concat(parts, self._width)
 
     # --------------------------------------------------------------------------------------------
     # taking rows in
 
-    def _apply(self, batch: Batch) -> tuple[Cells, Cells]:
-        """Take rows in. The answers that are out and no longer hold, and what holds instead."""
-        delta = Delta.of_batch(batch)
-        self._release.see(delta.start, delta.end)
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Cells] | None:
         if self._grid.hop > self._grid.size:  # windows have gaps between them
             inside = first < beyond
             delta, first, beyond = delta.filter(inside), first[inside], beyond[inside]
             if not len(first):
-                return self._none, self._none
+                return None
         keys, partials = self._contributions(delta)
         group = self._key_index.numbers(keys, len(first))
         if len(first) > _FEW:
-            return self._enter(*_gather(group, first, beyond, partials))
-        return self._enter(Cells(group, first, np.array(partials, np.int64)), beyond)
+            cells, beyond = _gather(group, first, beyond, partials)
+        else:
+            cells = Cells(group, first, np.array(partials, np.int64))
+        return Arrivals(cells, cells.group, cells.window, beyond)
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
         """The keys and the partial sums of each row."""
@@ -133,33 +117,25 @@ class HoppingAggregateKernel(GridOperator):
         partials = self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight)
         return [delta.payload.column(name) for name in self._keys], partials
 
-    def _enter(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
-        """Note where cells enter and leave; what has entered already goes to the running totals and
-        the open windows."""
-        out = self._release.released
-        revoked = revised = self._none
+    def hold(self, arrivals: Arrivals[Cells]) -> None:
+        """Keep where cells enter and leave; what has entered already goes to the running totals."""
+        out, cells, beyond = self._release.released, arrivals.rows, arrivals.beyond
         entering, leaving = cells, cells.at_window(beyond)
         if least(cells.window) <= out:
-            late = cells.window <= out
-            revoked, revised = self._revise(cells.where(late), beyond[late])
-            begun = late & (beyond > out)
-            self._late = Cells.concat([self._late, cells.where(begun)], self._width)
+            entered, leaves = cells.window <= out, beyond > out
+            self._late = self._concat([self._late, cells.where(entered & leaves)])
             if len(self._late) > len(self._running) // _LATE + _FEW:
                 self._running, self._late = self._totals(), self._none
-            entering, leaving = cells.where(~late), leaving.where(beyond > out)
+            entering, leaving = cells.where(~entered), leaving.where(leaves)
         if greatest(beyond) == FOREVER:
             leaving = leaving.where(leaving.window != FOREVER)
-        self._entries.add(Cells.concat([entering, leaving.negated()], self._width))
-        return revoked, revised
+        self._entries.add(self._concat([entering, leaving.negated()]))
 
-    def _revise(self, cells: Cells, beyond: Codes) -> tuple[Cells, Cells]:
-        """Add late cells to the windows that have answered but are not closed: what they were, and
-        what they are now."""
-        low = np.maximum(cells.window, self._release.closed + 1)
-        length = np.maximum(np.minimum(beyond, self._release.released + 1) - low, 0)
+    def revise(self, arrivals: Arrivals[Cells], low: Codes, length: Codes) -> _Changes:
+        """Add cells to the windows that have answered but are not closed."""
+        self.hold(arrivals)
+        cells = arrivals.rows
         which, window = ranges(low, length)
-        if not len(which):
-            return self._none, self._none
         late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
         before = np.zeros_like(late.sums)
         for open_cells, at, owner in self._open.find(late.group, late.window):
@@ -169,25 +145,26 @@ class HoppingAggregateKernel(GridOperator):
         self._open.add(late)
         was, now = before[0] > 0, after[0] > 0
         changed = (was != now) | self._partials.differ(before, after)
-        return Cells(late.group, late.window, before).where(changed & was), Cells(
-            late.group, late.window, after
-        ).where(changed & now)
+        return _Changes(
+            Cells(late.group, late.window, before).where(changed & was),
+            Cells(late.group, late.window, after).where(changed & now),
+        )
 
     def _totals(self) -> Cells:
         """The running totals with what late events add to them."""
-        return Cells.concat([self._running, self._late], self._width).at_window(0).summed()
+        return self._concat([self._running, self._late]).at_window(0).summed()
 
     # --------------------------------------------------------------------------------------------
     # answering
 
-    def _answer(self, out: int, released: int, closed: int) -> Cells:
-        """The windows after `out` up to `released`: running totals moved on, entry by entry."""
-        begun = [table.at_window(out + 1) for table in (self._running, self._late) if len(table)]
-        cells = Cells.concat([*begun, *self._entries.take_until(released)], self._width)
+    def answer(self, low: int, high: int) -> _Changes:
+        """Running totals moved on, entry by entry."""
+        begun = [table.at_window(low) for table in (self._running, self._late) if len(table)]
+        cells = self._concat([*begun, *self._entries.take_until(high)])
         if not len(cells):
-            return cells
+            return _Changes(self._none, self._none)
         low = least(cells.window)
-        span = released - low + 1
+        span = high - low + 1
         numbers = None
         group, groups = cells.group, len(self._key_index)
         if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most of the book has no entry
@@ -201,61 +178,61 @@ class HoppingAggregateKernel(GridOperator):
         alive = (last[0] > 0).nonzero()[0]
         self._running = Cells(
             alive if numbers is None else numbers[alive],
-            np.full(len(alive), released),
+            np.full(len(alive), high),
             last.take(alive, axis=1),
         )
         self._late = self._none
         answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
-        if closed < released:
+        closed = self._release.closed
+        if closed < high:
             self._open.add(answered.where(answered.window > closed))
-        return answered
+        return _Changes(self._none, answered)
 
-    def _changes(
-        self, revoked: Cells, revised: Cells, answered: Cells, progress: Progress
-    ) -> Batch:
+    def to_batch(self, changes: Sequence[_Changes], progress: Progress) -> Batch:
         """Answers as elements: those that no longer hold are taken back whole."""
-        cells = Cells.concat([revoked, revised, answered], self._width)
+        removed = sum(len(change.removed) for change in changes)
+        parts = [change.removed for change in changes] + [change.added for change in changes]
+        cells = self._concat(parts)
         if not len(cells):
             return Batch.empty(self.schema, progress)
         columns = [*self._key_index.columns(cells.group), *self._partials.results(cells.sums)]
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         start = self._grid.start(cells.window)
         end = start + self._grid.size
-        if not len(revoked):
+        if not removed:
             return Batch(payload, start, end, progress=progress)
         new_end, adjusts = end.copy(), np.zeros(len(cells), np.bool_)
-        new_end[: len(revoked)], adjusts[: len(revoked)] = start[: len(revoked)], True
+        new_end[:removed], adjusts[:removed] = start[:removed], True
         return Batch(payload, start, end, new_end, adjusts, progress)
 
     # --------------------------------------------------------------------------------------------
     # state
 
-    def _forget_all(self) -> None:
+    @property
+    def index(self) -> KeyIndex:
+        return self._key_index
+
+    def close(self, expired: int) -> None:
+        self._open.drop_until(self._release.closed)
+
+    def clear(self) -> None:
         self._running = self._late = self._none
         self._entries.clear()
         self._open.clear()
         self._key_index.clear()
         self._written = {}
 
-    def groups(self) -> list[pa.Array]:
-        return self._key_index.columns(np.arange(len(self._key_index)))
-
     def held_groups(self) -> Codes:
         tables = [self._running.group, self._late.group]
         return used_codes([*tables, self._open.groups(), self._entries.groups()])
 
-    def close_unwanted(self, last: int) -> None:
-        release = self._release
-        if last > release.released:
+    def pass_over(self, last: int) -> None:
+        if last > self._release.released:
             entered = [self._running, self._late, *self._entries.take_until(last)]
-            totals = Cells.concat(entered, self._width).at_window(last).summed()
+            totals = self._concat(entered).at_window(last).summed()
             self._running, self._late = totals.where(totals.sums[0] > 0), self._none
-        self._open.take_until(last)
-        release.closed, release.released = last, max(release.released, last)
-        if self._key_index.is_untidy:
-            self._tidy()
 
-    def close_groups(self, closed: Codes) -> None:
+    def drop_closed(self, closed: Codes) -> None:
         self._open.drop(lambda cells: cells.window <= closed[cells.group])
         ended, some = closed == FOREVER, closed != NEVER
         following = self._release.released + 1
@@ -269,17 +246,13 @@ class HoppingAggregateKernel(GridOperator):
             return leaves
 
         self._entries.drop(left)
-        running = Cells.concat(leaving, self._width)
+        running = self._concat(leaving)
         if len(running):
             running = running.at_window(0).summed()
             over = ended[running.group] | ~running.sums.any(axis=0)
             self._running, self._late = running.where(~over), self._none
-        if self._key_index.is_untidy:
-            self._tidy()
 
-    def _tidy(self) -> None:
-        """Numbers of groups that nothing refers to are given to others."""
-        moved = self._key_index.keep(self.held_groups())
+    def renumber(self, moved: Codes) -> None:
         self._entries.renumber(moved)
         self._open.renumber(moved)
         for name in ("running", "late"):
@@ -299,14 +272,13 @@ class HoppingAggregateKernel(GridOperator):
         else:
             self._late = cells
 
-    def snapshot(self) -> Slices:
+    def save(self) -> Slices:
         """A table or a slice that has not changed is the same object as last time."""
         for name in ("running", "late"):
             cells, written = self._whole(name), self._written.get(name)
             if written is None or written[0] is not cells:
                 self._written[name] = cells, self._rows(cells)
         return {
-            "release": slice_of_release(self._release),
             **{name: rows for name, (_, rows) in self._written.items()},
             **self._entries.snapshot("entries", self._rows),
             **self._open.snapshot("open", self._rows),
@@ -327,14 +299,13 @@ class HoppingAggregateKernel(GridOperator):
         window, *sums = (column.to_numpy() for column in rows.columns[width:])
         return Cells(group, window, np.array(sums, np.int64))
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._forget_all()
+    def load(self, slices: Mapping[str, Rows]) -> None:
+        self.clear()
         for name in ("running", "late"):
             self._set_whole(name, self._cells(slices[name]))
             self._written[name] = self._whole(name), slices[name]
         self._entries.restore("entries", slices, self._cells)
         self._open.restore("open", slices, self._cells)
-        restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
         tables = (self._running, self._late)

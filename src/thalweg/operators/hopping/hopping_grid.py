@@ -4,25 +4,23 @@
     beyond(e)    smallest k whose window starts at or after e:  ceil((e - offset) / hop)
 
 An event [s, e) belongs to the windows first(s) .. beyond(e) - 1. Two more integers follow the
-stream: windows up to `closed` end at or before the CTI, or nobody wants them any more; windows up
-to `released` may have answers out (see `consistency`).
+stream: windows up to `closed` end at or before the CTI, or no reader needs them any more; windows
+up to `released` may have answers out (see `consistency`); `closed` never passes `released`.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.rows import Codes
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest
-from thalweg.operators.base import Operator
-from thalweg.operators.consistency import Consistency
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
+from thalweg.progress.frontier import Reached
 from thalweg.windows import HoppingWindow
 
-__all__ = ["FOREVER", "NEVER", "Grid", "GridOperator", "Release"]
+__all__ = ["FOREVER", "NEVER", "Grid", "Release"]
 
 FOREVER = 2**62 + 2**61
 """A window index after all windows: times lie within 2^62 of zero."""
@@ -46,6 +44,11 @@ class Grid:
         endless = end == INFINITY
         return np.where(endless, FOREVER, -((self.offset - np.where(endless, 0, end)) // self.hop))
 
+    def inside(self, first: Codes, beyond: Codes, low: int, high: int) -> tuple[Codes, Codes]:
+        """Of windows first .. beyond - 1 those among low .. high: the first one, and how many."""
+        begin = np.maximum(first, low)
+        return begin, np.maximum(np.minimum(beyond, high + 1) - begin, 0)
+
     def ending_at(self, beyond: Codes) -> Times:
         """The latest end of rows with such a first window after theirs: where it starts."""
         if not len(beyond) or greatest(beyond) != FOREVER:
@@ -68,104 +71,91 @@ class Grid:
             return NEVER if time == MIN_TIME else FOREVER
         return (time - self.offset) // self.hop
 
+    def needs(self, time: int) -> int:
+        """The end of the last window that starts before a time: once it is closed, `time` can be
+        promised."""
+        if time <= MIN_TIME or time == INFINITY:
+            return time
+        last = -((self.offset - time) // self.hop) - 1
+        return max(last * self.hop + self.offset + self.size, MIN_TIME + 1)
+
+    def promise(self, cti: int) -> int:
+        """The start of the earliest window that a CTI leaves open: no answer before it changes any
+        more."""
+        if cti in (MIN_TIME, INFINITY):
+            return cti
+        return max((self.last_ending_by(cti) + 1) * self.hop + self.offset, MIN_TIME)
+
 
 @dataclass(slots=True)
-class Release:
-    """How far a stream has come on the grid. `horizon` is the largest finite time seen, where rows
-    without an end stop."""
+class Release(Reached):
+    """Which windows of a grid are closed, and which may have answers out. `horizon` is the largest
+    finite time seen, where rows without an end stop."""
 
-    grid: Grid
-    consistency: Consistency
-    watermark: int = MIN_TIME
-    cti: int = MIN_TIME
+    grid: Grid = field(kw_only=True)
     horizon: int = MIN_TIME
     closed: int = NEVER
     released: int = NEVER
 
     def see(self, start: Times, end: Times) -> None:
         """New rows: the watermark and the horizon move."""
-        if len(start):
-            self.watermark = max(self.watermark, greatest(start))
-            latest = greatest(end)
-            if latest == INFINITY:
-                latest = int(end[end != INFINITY].max(initial=MIN_TIME))
-            self.horizon = max(self.horizon, self.watermark + 1, latest)
+        newest, latest = greatest(start), greatest(end)
+        if latest == INFINITY:
+            latest = int(end[end != INFINITY].max(initial=MIN_TIME))
+        if newest > self.watermark:
+            self.watermark = newest
+        self.horizon = max(self.horizon, self.watermark + 1, latest)
 
-    def advance(self, cti: int) -> tuple[int, int]:
-        """A new CTI: the windows that are closed, and those that may now answer."""
-        self.cti = max(self.cti, cti)
-        if self.cti != INFINITY:
-            self.horizon = max(self.horizon, self.cti)
-        self.watermark = max(self.watermark, self.cti)
-        last = self.grid.last_starting_by(self.horizon - 1) if self.horizon != MIN_TIME else NEVER
-        closed = (
-            min(self.grid.last_ending_by(self.cti), last)
-            if self.cti == INFINITY
-            else self.grid.last_ending_by(self.cti)
-        )
+    def advance(self, cti: int) -> bool:
+        """A new CTI: move on the windows that are closed, and those that may now answer. Returns
+        whether windows or rows are needed no longer."""
+        threshold = self.move(cti)
+        cti, grid, expired = self.cti, self.grid, self.expired
+        if cti != INFINITY and cti > self.horizon:
+            self.horizon = cti
+        last = NEVER if self.horizon == MIN_TIME else grid.last_starting_by(self.horizon - 1)
+        closed = grid.last_ending_by(cti)
+        if cti == INFINITY:
+            closed = min(closed, last)
         if self.consistency.mode == "eager":
-            released = self.grid.last_starting_by(min(self.watermark, self.horizon))
+            released = grid.last_starting_by(min(self.watermark, self.horizon))
         else:
-            released = self.grid.last_ending_by(
-                self.consistency.threshold(self.watermark, self.cti)
-            )
-        released = max(min(released, last), closed)
-        return max(closed, self.closed), max(released, self.released)
+            released = grid.last_ending_by(threshold)
+        before = self.closed
+        self.closed = max(closed, before)
+        self.released = max(min(released, last), self.closed, self.released)
+        return self.closed > before or self.expired > expired
 
-    def needs(self, time: int) -> int:
-        """The end of the last window that starts before a time: once it is closed, `time` can be
-        promised."""
-        if time <= MIN_TIME or time == INFINITY:
-            return time
-        last = -((self.grid.offset - time) // self.grid.hop) - 1
-        return max(last * self.grid.hop + self.grid.offset + self.grid.size, MIN_TIME + 1)
+    def pass_over(self, last: int) -> None:
+        """No reader needs the windows up to `last`."""
+        self.closed, self.released = last, max(self.released, last)
+
+    @property
+    def expired(self) -> int:
+        """Rows that have ended by then belong to no window that is open: an end before the next
+        window may still move into it, unless the CTI has passed it."""
+        if self.cti == MIN_TIME:
+            return MIN_TIME
+        following = (self.closed + 1) * self.grid.hop + self.grid.offset
+        return min(following, self.cti - 1)
+
+    def open_windows(self, first: Codes, beyond: Codes) -> tuple[Codes, Codes]:
+        """Of windows first .. beyond - 1 those that may have answers out and are not closed."""
+        return self.grid.inside(first, beyond, self.closed + 1, self.released)
 
     @property
     def promised_window(self) -> int:
-        """The first window that the CTI leaves open, whether somebody wants it or not."""
+        """The first window that the CTI leaves open, whether a reader needs it or not."""
         return self.grid.last_ending_by(self.cti) + 1
 
-    def promise(self) -> int:
-        """The start of the earliest window that the CTI leaves open: no answer before it changes
-        any more."""
-        if self.cti in (MIN_TIME, INFINITY):
-            return self.cti
-        return max(self.promised_window * self.grid.hop + self.grid.offset, MIN_TIME)
+    def to_rows(self) -> Rows:
+        return pa.RecordBatch.from_arrays(
+            [pa.array([getattr(self, name)], pa.int64()) for name in _MARKS], names=_MARKS
+        )
+
+    def restore(self, rows: Rows) -> None:
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            setattr(self, name, column[0].as_py())
 
 
-class GridOperator(Operator):
-    """A kernel of windows on a grid."""
-
-    _release: Release
-
-    @property
-    def release(self) -> Release:
-        """How far it has come; whoever knows better than the common promise may move its
-        watermark."""
-        return self._release
-
-    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        """Windows that end before the time give no answer any more. A promise follows from the CTI
-        alone."""
-        if unwanted[0] > MIN_TIME:
-            last = self._release.grid.last_ending_by(min(time, MAX_TIME) - 1)
-            if last > self._release.closed:
-                self.close_unwanted(last)
-
-    @abstractmethod
-    def close_unwanted(self, last: int) -> None:
-        """Close the windows up to `last` without answers, and forget what only they need."""
-
-    @abstractmethod
-    def groups(self) -> list[pa.Array]:
-        """The keys of all groups that it has numbers for, in the order of the numbers."""
-
-    @abstractmethod
-    def held_groups(self) -> Codes:
-        """The numbers of groups of which something is held."""
-
-    @abstractmethod
-    def close_groups(self, closed: Codes) -> None:
-        """Forget what windows need that are closed for a group: for the number of each group the
-        last such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
-        holds."""
+_MARKS = ["watermark", "cti", "horizon", "closed", "released"]

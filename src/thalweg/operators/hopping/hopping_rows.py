@@ -22,20 +22,21 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, encode, take_column
 from thalweg.model.sorting import representatives
-from thalweg.model.time import INFINITY, MIN_TIME, greatest
+from thalweg.model.time import INFINITY, greatest
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges, units
 from thalweg.operators.hopping.accumulators import Accumulators
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
+from thalweg.operators.hopping.grid_operator import Arrivals, ComparingGridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.hopping.hopping_ranges import parts_of_windows
 from thalweg.operators.modules.window_rows import WindowRows
 from thalweg.operators.snapshot.top_k import ORDER, Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
+from thalweg.state.key_index import KeyIndex
 from thalweg.windows import HoppingWindow
 
 __all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
@@ -46,8 +47,8 @@ _LENGTHS = 16
 """So many different numbers of windows that rows are in are put together one by one."""
 
 
-class HoppingRowsKernel(GridOperator):
-    """The shared part: which windows to evaluate when."""
+class HoppingRowsKernel(ComparingGridOperator[Delta]):
+    """The shared part: the rows of windows that are not closed."""
 
     def __init__(
         self,
@@ -60,8 +61,7 @@ class HoppingRowsKernel(GridOperator):
         self.schema = schema
         self._nothing = Delta.empty(schema)
         self._keys = keys
-        self._grid = Grid(window)
-        self._release = Release(self._grid, consistency)
+        self._place_on(window, consistency)
         self._held = WindowRows(held, keys, type(self).__name__.removesuffix("Kernel"))
 
     @abstractmethod
@@ -69,61 +69,27 @@ class HoppingRowsKernel(GridOperator):
         """The changes a batch makes to the rows that are held."""
 
     @abstractmethod
-    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         """What the windows give; `member` is a row of `window` (rows have weight one)."""
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        release = self._release
-        changes = []
-        if len(batch):
-            delta = self.project(batch)
-            release.see(delta.start, delta.end)
-            changes.append(self._apply(delta))
-        closed, released = release.advance(batch.progress.cti)
-        if released > release.released:
-            low = max(release.released, release.closed) + 1
-            changes.append(
-                self._evaluate(*self._held.between(*self._span(low, released)), low, released)
-            )
-        release.closed, release.released = closed, released
-        self._forget()
-        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta]:
+        return Arrivals(delta, self._held.group_of(delta.payload), first, beyond)
 
-    def needs(self, time: int) -> tuple[int, ...]:
-        return (self._release.needs(time),)
+    def hold(self, arrivals: Arrivals[Delta]) -> None:
+        self._held.apply(arrivals.rows, arrivals.group)
 
-    def _apply(self, delta: Delta) -> Delta:
-        """Take the changes in; revise the answers that are out."""
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        earliest = np.maximum(first, self._release.closed + 1)
-        latest = np.minimum(beyond - 1, self._release.released)
-        late = (earliest <= latest).nonzero()[0]
-        group = self._held.group_of(delta.payload)
-        if not len(late):
-            self._held.apply(delta, group)
-            return self._nothing
-        touched = np.unique(group[late])
-        low, high = int(earliest[late].min()), int(latest[late].max())
-        span = self._span(low, high)
-        before = self._held.of_groups(touched, *span)
-        self._held.apply(delta, group)
-        after = self._held.of_groups(touched, *span)
-        return Delta.concat(
-            [self._evaluate(*after, low, high), self._evaluate(*before, low, high).negate()],
-            self.schema,
+    def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
+        since = low * self._grid.hop + self._grid.offset
+        until = high * self._grid.hop + self._grid.offset + self._grid.size
+        if groups is None:
+            return self._answers(*self._held.between(since, until), low, high)
+        return self._answers(*self._held.of_groups(groups, since, until), low, high)
+
+    def _answers(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        """The answers of the windows low .. high, from their rows."""
+        first, length = self._grid.inside(
+            self._grid.first(rows.start), self._grid.beyond(rows.end), low, high
         )
-
-    def _span(self, low: int, high: int) -> tuple[int, int]:
-        """The time that the windows low .. high cover."""
-        return (
-            low * self._grid.hop + self._grid.offset,
-            high * self._grid.hop + self._grid.offset + self._grid.size,
-        )
-
-    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
-        """Answers of the windows low .. high."""
-        first = np.maximum(self._grid.first(rows.start), low)
-        length = np.maximum(np.minimum(self._grid.beyond(rows.end), high + 1) - first, 0)
         count = np.count_nonzero(length)
         if not count:
             return self._nothing
@@ -135,59 +101,43 @@ class HoppingRowsKernel(GridOperator):
             which = np.repeat(np.arange(len(rows)), rows.weight)
             first, length, group, rows = first[which], length[which], group[which], units(rows)
         member, window = ranges(first, length)
-        return self.answer(rows, member, window, group[member])
+        return self.give(rows, member, window, group[member])
 
-    def _forget(self) -> None:
-        release = self._release
-        if release.cti == INFINITY:
-            self._held.clear()
-        elif release.cti != MIN_TIME:
-            # An end before the next window may still move into it, unless the CTI has passed it.
-            self._held.purge(min(self._span(release.closed + 1, 0)[0], release.cti - 1))
+    def _stamped(self, payload: Rows, window: Codes) -> Delta:
+        start = self._grid.start(window)
+        return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
 
-    def groups(self) -> list[pa.Array]:
-        return self._held.keys()
+    @property
+    def index(self) -> KeyIndex:
+        return self._held.index
+
+    def close(self, expired: int) -> None:
+        self._held.purge(expired)
+
+    def clear(self) -> None:
+        self._held.clear()
 
     def held_groups(self) -> Codes:
         return self._held.groups()
 
-    def close_unwanted(self, last: int) -> None:
-        self._release.closed = last
-        self._release.released = max(self._release.released, last)
-        self._held.purge(self._span(last + 1, 0)[0])
+    def renumber(self, moved: Codes) -> None:
+        self._held.renumber(moved)
 
-    def close_groups(self, closed: Codes) -> None:
+    def drop_closed(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
         until = np.full(len(closed), INFINITY)
         open_ = some[closed[some] != FOREVER]
         until[open_] = self._grid.start(closed[open_] + 1)
         self._held.purge_groups(some, until[some])
 
-    def _stamped(self, payload: Rows, window: Codes) -> Delta:
-        start = self._grid.start(window)
-        return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
+    def save(self) -> Slices:
+        return self._held.snapshot()
 
-    def snapshot(self) -> Slices:
-        return {**self._held.snapshot(), "release": slice_of_release(self._release)}
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
+    def load(self, slices: Mapping[str, Rows]) -> None:
         self._held.restore(slices)
-        restore_release(self._release, slices["release"])
 
     def state_size(self) -> StateSize:
         return self._held.size()
-
-
-def slice_of_release(release: Release) -> Rows:
-    names = ["watermark", "cti", "horizon", "closed", "released"]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([getattr(release, name)], pa.int64()) for name in names], names=names
-    )
-
-
-def restore_release(release: Release, rows: Rows) -> None:
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        setattr(release, name, column[0].as_py())
 
 
 class HoppingRowsAggregateKernel(HoppingRowsKernel):
@@ -217,21 +167,21 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
             delta.weight,
         )
 
-    def _evaluate(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+    def _answers(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
         sums = self._sums
         if sums is None:
-            return super()._evaluate(rows, group, low, high)
+            return super()._answers(rows, group, low, high)
         first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
         many = np.minimum(beyond, high + 1) - np.maximum(first, low)
         inside = many > 0
         if int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
-            return super()._evaluate(rows, group, low, high)
+            return super()._answers(rows, group, low, high)
         length = beyond - first
         if not inside.all():
             rows, group = rows.filter(inside), group[inside]
             first, length = first[inside], length[inside]
         if len(np.unique(length)) > _LENGTHS:
-            return super()._evaluate(rows, group, low, high)
+            return super()._answers(rows, group, low, high)
         if not (rows.weight == 1).all():
             which = np.repeat(np.arange(len(rows)), rows.weight)
             first, length, group, rows = first[which], length[which], group[which], units(rows)
@@ -241,7 +191,7 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         columns += sums.results(found.parts)
         return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), found.window)
 
-    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, cells = encode([group, window], len(member))
         representative = representatives(cell, cells)
         row = member[representative]
@@ -270,7 +220,7 @@ class HoppingTopKKernel(HoppingRowsKernel):
     def project(self, batch: Batch) -> Delta:
         return self._ranking.project(batch)
 
-    def answer(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
+    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
         cell, _ = encode([group, window], len(member))
         best, rank = self._ranking.best(rows.payload.column(ORDER), member, cell)
         which = member[best]

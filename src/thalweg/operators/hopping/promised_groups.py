@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.group_promises import groups_in_areas
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, GridOperator
+from thalweg.operators.hopping.grid_operator import GridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.modules.dead_letters import DeadLetters, WritesLetters
 
 __all__ = ["PromisedGroupsKernel"]
@@ -57,7 +59,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
     """
 
     def __init__(
-        self, inner: GridOperator, keys: tuple[str, ...], consistency: Consistency
+        self, inner: GridOperator[Any, Any], keys: tuple[str, ...], consistency: Consistency
     ) -> None:
         self.schema = inner.schema
         self.inner = inner
@@ -105,7 +107,10 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         self._look_ahead(progress, batch)
         answer = self.inner.process(port, batch.with_progress(Progress(progress.cti)))
         leaving, promise = self._gate.release(
-            Delta.of_batch(answer), self._watermark, progress, map_progress(progress, self._promise)
+            Delta.of_batch(answer),
+            self._watermark,
+            progress,
+            map_progress(progress, self._release.grid.promise),
         )
         if news or (progress.areas and self._progress.areas is not before.areas):
             self._close({scope: progress.of(scope) for scope in news}, progress)
@@ -118,7 +123,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         self._apart = True
         self._watermark = self._release.watermark
         self._progress = Progress(self._release.cti)
-        self._gate.pass_on(Progress(self._release.promise()))
+        self._gate.pass_on(Progress(self._release.grid.promise(self._release.cti)))
         if self._consistency.mode != "eager":
             self._release.consistency = Consistency("speculative")
 
@@ -210,10 +215,6 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             own = [progress.areas.most, *progress.scoped.values()]
             ahead = INFINITY if progress.column_promises else max(own)
             self._release.watermark = max(self._release.watermark, min(ahead, latest))
-
-    def _promise(self, time: int) -> int:
-        grid = self._release.grid
-        return (grid.last_ending_by(time) + 1) * grid.hop + grid.offset
 
     def snapshot(self) -> Slices:
         marks = [self._watermark, int(self._endless), int(self._apart)]

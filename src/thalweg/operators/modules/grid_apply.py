@@ -11,31 +11,32 @@ with unrestricted stamps there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.rows import Codes, Rows, used_codes
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
-from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.modules.module_kernel import ModuleKernel, matches
-from thalweg.operators.modules.window_frames import GridFrame, Regions, Spans
+from thalweg.operators.modules.window_frames import Regions, Spans
 from thalweg.operators.modules.window_index import Entries
 from thalweg.plan.nodes import WindowApply
+from thalweg.state import KeyIndex
 from thalweg.udm.calls import Cells
+from thalweg.windows import HoppingWindow
 
 __all__ = ["GridApplyKernel"]
 
 
-class GridApplyKernel(ModuleKernel, GridOperator):
+class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}).hopping(10, 5).apply("average", "v")
@@ -45,41 +46,26 @@ class GridApplyKernel(ModuleKernel, GridOperator):
 
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
         super().__init__(node, consistency)
-        assert isinstance(self._frame, GridFrame)
-        self._grid: Grid = self._frame.grid
-        self._release = Release(self._grid, consistency)
+        assert isinstance(node.window, HoppingWindow)
+        self._place_on(node.window, consistency)
+        self._unrestricted = node.stamp == "unrestricted"
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        release, changes = self._release, []
-        if len(batch):
-            delta = self._module.project(batch)
-            release.see(delta.start, delta.end)
-            changes.append(self._revise(delta, self._partitions.of_rows(delta.payload)))
-        closed, released = release.advance(batch.progress.cti)
-        if released > release.released:
-            changes.append(
-                self._answer(max(release.released, release.closed) + 1, released, closed)
-            )
-        moved = closed > release.closed
-        release.closed, release.released = closed, released
-        if moved or release.cti == INFINITY:  # rows between two windows close none at the end
-            self._forget()
-        unrestricted = self._node.stamp == "unrestricted" and release.cti != INFINITY
-        return Delta.concat(changes, self.schema).to_batch(
-            Progress(MIN_TIME if unrestricted else release.promise())
-        )
+    def promise(self) -> int:
+        unrestricted = self._unrestricted and self._release.cti != INFINITY
+        return MIN_TIME if unrestricted else super().promise()
 
     def needs(self, time: int) -> tuple[int, ...]:
-        unrestricted = self._node.stamp == "unrestricted" and time > MIN_TIME
-        return (INFINITY if unrestricted else self._release.needs(time),)
+        unrestricted = self._unrestricted and time > MIN_TIME
+        return (INFINITY if unrestricted else self._grid.needs(time),)
 
-    def _pairs(self, rows: Delta, low: int, high: int) -> tuple[Codes, Codes]:
-        """Rows and the windows low .. high that they are in."""
-        return self._pairs_of(rows.start, rows.end, low, high)
+    def project(self, batch: Batch) -> Delta:
+        return self._module.project(batch)
 
-    def _pairs_of(self, start: Times, end: Times, low: int, high: int) -> tuple[Codes, Codes]:
-        first = np.maximum(self._grid.first(start), low)
-        return ranges(first, np.maximum(np.minimum(self._grid.beyond(end), high + 1) - first, 0))
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta]:
+        return Arrivals(delta, self._partitions.of_rows(delta.payload), first, beyond)
+
+    def hold(self, arrivals: Arrivals[Delta]) -> None:
+        self._events.apply(arrivals.rows, arrivals.group)
 
     def _begin(self, window: int) -> int:
         return max(
@@ -97,19 +83,16 @@ class GridApplyKernel(ModuleKernel, GridOperator):
     # -------------------------------------------------------------------------------------------
     # windows that are out
 
-    def _revise(self, delta: Delta, partition: Codes) -> Delta:
+    def revise(self, arrivals: Arrivals[Delta], low: Codes, length: Codes) -> Delta:
         """Take back and answer again the windows that are out and that the changes affect."""
-        release = self._release
-        row, window = self._pairs(delta, release.closed + 1, release.released)
-        if not len(row):
-            self._events.apply(delta, partition)
-            return Delta.empty(self.schema)
+        delta, partition = arrivals.rows, arrivals.group
+        row, window = ranges(low, length)
         spans, cell = self._cells(partition, row, window)
         net_row, net_cell, times = self._module.net(delta, row, cell, spans)
         affected = np.zeros(len(spans), np.bool_)
         affected[net_cell] = True
         if not affected.any():
-            self._events.apply(delta, partition)
+            self.hold(arrivals)
             return Delta.empty(self.schema)
         near, _ = Regions(spans.code, spans.start, spans.start + 1).joined()
         found = self._windows.find(near.partition, near.low, near.high)
@@ -123,7 +106,7 @@ class GridApplyKernel(ModuleKernel, GridOperator):
             return np.arange(len(some)), self._cells_of(leaving.entries.take(some))
 
         gone = self._taking_back.rows(leaving, self._windows, old_rows)
-        self._events.apply(delta, partition)
+        self.hold(arrivals)
         self._windows.remove(leaving)
         number = np.cumsum(affected) - 1
         inside = affected[cell]
@@ -172,11 +155,12 @@ class GridApplyKernel(ModuleKernel, GridOperator):
     # --------------------------------------------------------------------------------------------
     # windows to come
 
-    def _answer(self, low: int, high: int, closed: int) -> Delta:
-        """The windows low .. high answer for the first time; those that are not closed are
-        remembered."""
-        found = self._events.between(self._begin(low), self._begin(high) + self._grid.size)
-        row, window = self._pairs_of(found.start, found.end, low, high)
+    def answer(self, low: int, high: int) -> Delta:
+        """The windows low .. high answer for the first time; those that are not closed are kept."""
+        closed, grid = self._release.closed, self._grid
+        found = self._events.between(self._begin(low), self._begin(high) + grid.size)
+        first, beyond = grid.first(found.start), grid.beyond(found.end)
+        row, window = ranges(*grid.inside(first, beyond, low, high))
         if not len(row):
             return Delta.empty(self.schema)
         rows = found.delta()
@@ -191,37 +175,31 @@ class GridApplyKernel(ModuleKernel, GridOperator):
         if keeps:
             done = entries.but(failed=failed, state=states)
             done = self._taking_back.choose(answered, done)
-            stay = done.take((done.start - self._grid.offset) // self._grid.hop > closed)
+            stay = done.take((done.start - grid.offset) // grid.hop > closed)
             self._windows.put_out(stay, answered.filter(np.isin(answered.window, stay.id)))
         return answered.rows
 
-    def _forget(self) -> None:
-        release = self._release
-        if release.cti == INFINITY:
-            self._clear()
-            return
-        self._windows.close(release.cti)
-        # An end before the next window may still move into it, unless the CTI has passed it.
-        self._events.drop(min(self._begin(release.closed + 1), release.cti - 1))
-        self._tidy(_NONE)
+    def to_batch(self, changes: Sequence[Delta], progress: Progress) -> Batch:
+        return Delta.concat(changes, self.schema).to_batch(progress)
 
     # --------------------------------------------------------------------------------------------
-    # groups with promises of their own
+    # state
 
-    def groups(self) -> list[pa.Array]:
-        return self._partitions.named(np.arange(len(self._partitions.index)))
+    @property
+    def index(self) -> KeyIndex:
+        return self._partitions.index
+
+    def close(self, expired: int) -> None:
+        self._windows.close(self._begin(self._release.closed) + self._grid.size)
+        self._events.drop(expired)
+
+    def clear(self) -> None:
+        self._clear()
 
     def held_groups(self) -> Codes:
-        return np.union1d(self._events.rows.groups(), self._windows.groups())
+        return used_codes([self._events.rows.groups(), self._windows.groups()])
 
-    def close_unwanted(self, last: int) -> None:
-        self._release.closed = last
-        self._release.released = max(self._release.released, last)
-        self._windows.close(self._begin(last) + self._grid.size)
-        self._events.drop(self._begin(last + 1))
-        self._tidy(_NONE)
-
-    def close_groups(self, closed: Codes) -> None:
+    def drop_closed(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
         last = closed[some]
         until = np.where(
@@ -232,15 +210,11 @@ class GridApplyKernel(ModuleKernel, GridOperator):
         windows = self._windows.of(some)
         self._windows.remove(windows.filter(windows.entries.start < until[windows.owner]))
 
-    # --------------------------------------------------------------------------------------------
-    # state
-
     def snapshot(self) -> Slices:
-        return {"release": slice_of_release(self._release), **super().snapshot()}
+        return GridOperator.snapshot(self)
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        restore_release(self._release, slices["release"])
+    def save(self) -> Slices:
+        return ModuleKernel.snapshot(self)
+
+    def load(self, slices: Mapping[str, Rows]) -> None:
         self._restore(slices, MIN_TIME, self._release.cti)
-
-
-_NONE = np.empty(0, np.int64)

@@ -97,9 +97,13 @@ class ModuleKernel(Operator, WritesLetters):
             return None
         every = [self._events.rows.groups(), self._windows.groups(), used]
         moved = index.keep(np.unique(np.concatenate(every)))
+        self.renumber(moved)
+        return moved
+
+    def renumber(self, moved: Codes) -> None:
+        """Partitions have new numbers."""
         self._events.rows.renumber(moved)
         self._windows.renumber(moved)
-        return moved
 
     def _clear(self) -> None:
         self._events.clear()

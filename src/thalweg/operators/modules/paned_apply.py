@@ -14,7 +14,7 @@ closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,18 +27,26 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes, empty_rows, take_rows, whole_column
+from thalweg.model.rows import (
+    Codes,
+    Rows,
+    distinct_codes,
+    empty_rows,
+    take_rows,
+    used_codes,
+    whole_column,
+)
 from thalweg.model.sorting import order_by_group
 from thalweg.model.time import INFINITY, MIN_TIME, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid, GridOperator, Release
-from thalweg.operators.hopping.hopping_rows import restore_release, slice_of_release
+from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
+from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.modules.module_windows import ModuleWindows
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
-from thalweg.state import Arrangement, Hits
+from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.udm.calls import Cells, values_of
 from thalweg.udm.module import Module
 from thalweg.windows import HoppingWindow
@@ -54,7 +62,7 @@ _FORM = "form"
 _FILLED = internal("filled")
 
 
-class PanedApplyKernel(GridOperator):
+class PanedApplyKernel(GridOperator[Delta, Delta]):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}, insert_only=True).hopping(10, 5).apply("average", "v")
@@ -68,8 +76,7 @@ class PanedApplyKernel(GridOperator):
         self._node = node
         self._module = ModuleWindows(node)
         self._states = _States(node.module, self._module.caller.object)
-        self._grid = Grid(node.window)
-        self._release = Release(self._grid, consistency)
+        self._place_on(node.window, consistency)
         self._partitions = Partitions(self._module.held, node.keys)
         self._cells: Arrangement | None = None
         """Cells over their windows [first, beyond). What a state looks like is known when there is
@@ -80,37 +87,13 @@ class PanedApplyKernel(GridOperator):
         """At most so many cells are like another."""
         self._out = Arrangement(node.schema, self._partitions.of_rows, what="answers")
 
-    def process(self, port: int, batch: Batch) -> Batch:
-        release, changes = self._release, []
-        if len(batch):
-            cells = self._of_rows(self._module.project(batch))
-            if cells is not None:
-                changes.append(self._take(cells))
-        closed, released = release.advance(batch.progress.cti)
-        if released > release.released:
-            low = max(release.released, release.closed) + 1
-            new, partition = self._answer(self._between(low, released), low, released)
-            changes.append(new)
-            if closed < released:
-                self._keep(new, partition, closed)
-        moved = closed > release.closed
-        release.closed, release.released = closed, released
-        if moved or release.cti == INFINITY:  # rows between two windows close none at the end
-            self._forget()
-        return Delta.concat(changes, self.schema).to_batch(Progress(release.promise()))
-
-    def needs(self, time: int) -> tuple[int, ...]:
-        return (self._release.needs(time),)
-
     # --------------------------------------------------------------------------------------------
     # cells
 
-    def _add(self, cells: Delta) -> Codes:
-        """Hold cells; the partition of each."""
-        partition = self._partitions.of_rows(cells.payload)
+    def hold(self, arrivals: Arrivals[Delta]) -> None:
+        cells = arrivals.rows
         self._count(cells.start)
-        self._held(cells).add(cells, partition)
-        return partition
+        self._held(cells).add(cells, arrivals.group)
 
     def _count(self, first: Codes) -> None:
         """Count cells by their first window; those that may be like a cell that is held."""
@@ -132,13 +115,14 @@ class PanedApplyKernel(GridOperator):
         if self._cells is None:
             return None
         if self._alike > len(self._cells) // 2 + _FEW:
-            self._merge_all(self._cells)
-        found = self._cells.between(max(low, self._release.closed + 1), high + 1)
+            self._merge_all(self._cells, min(low, self._release.closed + 1))
+        found = self._cells.between(low, high + 1)
         return found if len(found) else None
 
-    def _merge_all(self, held: Arrangement) -> None:
-        """Make one cell of those that are alike, if that leaves half of them at most."""
-        found = held.between(self._release.closed + 1, INFINITY)
+    def _merge_all(self, held: Arrangement, low: int) -> None:
+        """Make one cell of those that are alike, in the windows from `low` on, if that leaves half
+        of them at most."""
+        found = held.between(low, INFINITY)
         size, self._alike = len(found), 0
         order, offsets = order_by_group([found.group, found.start, found.end], size)
         if 0 < 2 * (len(offsets) - 1) <= size:
@@ -147,16 +131,17 @@ class PanedApplyKernel(GridOperator):
             merged = self._merged(found.payload(), order, offsets)
             held.clear()
             self._counts.clear()
-            self._add(_cells(merged, first, beyond))
+            self.hold(self._arrivals(merged, first, beyond))
 
     # --------------------------------------------------------------------------------------------
     # taking rows in
 
-    def _of_rows(self, delta: Delta) -> Delta | None:
+    def project(self, batch: Batch) -> Delta:
+        return self._module.project(batch)
+
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta] | None:
         """The rows of a batch as cells over their windows."""
-        self._release.see(delta.start, delta.end)
-        first = np.maximum(self._grid.first(delta.start), self._release.closed + 1)
-        beyond = self._grid.beyond(delta.end)
+        first = np.maximum(first, self._release.closed + 1)
         inside = first < beyond  # windows may have gaps between them
         if not inside.any():
             return None
@@ -184,7 +169,11 @@ class PanedApplyKernel(GridOperator):
             [*take_rows(keys, representative).columns, count, *states.columns],
             names=[*keys.schema.names, _FILLED, *states.schema.names],
         )
-        return _cells(cells, first[representative], beyond[representative])
+        return self._arrivals(cells, first[representative], beyond[representative])
+
+    def _arrivals(self, cells: Rows, first: Codes, beyond: Codes) -> Arrivals[Delta]:
+        delta = Delta(cells, first, beyond, np.ones(len(first), np.int64))
+        return Arrivals(delta, self._partitions.of_rows(cells), first, beyond)
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
         """A call of the module's code; what it raises becomes an error that names it."""
@@ -202,18 +191,14 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # answering
 
-    def _take(self, cells: Delta) -> Delta:
-        """Hold cells. Windows that are out and got rows after all answer again."""
-        release, partition = self._release, self._add(cells)
-        first = np.maximum(cells.start, release.closed + 1)
-        beyond = np.minimum(cells.end, release.released + 1)
-        late = np.flatnonzero(first < beyond)
-        if not len(late):
-            return Delta.empty(self.schema)
-        which, window = ranges(first[late], beyond[late] - first[late])
+    def revise(self, arrivals: Arrivals[Delta], low: Codes, length: Codes) -> Delta:
+        """Hold cells; the windows that are out and get rows answer again."""
+        self.hold(arrivals)
+        cells, partition, late = arrivals.rows, arrivals.group, length.nonzero()[0]
+        which, window = ranges(low[late], length[late])
         order, offsets = order_by_group([partition[late[which]], window], len(which))
-        touched = order[offsets[:-1]]
-        partition, window = partition[late[which[touched]]], window[touched]
+        representative = order[offsets[:-1]]
+        partition, window = partition[late[which[representative]]], window[representative]
         start = self._grid.start(window)
         old = self._out.find(partition, start, start + 1)
         old = old.filter(old.start == start[old.owner])
@@ -223,18 +208,17 @@ class PanedApplyKernel(GridOperator):
         found = self._held(cells).find(partition, window, window + 1)
         order, offsets = order_by_group([found.owner], len(found))
         new = self._results(found.payload(), order, offsets, window)
-        self._keep(new, partition, release.closed)
+        self._keep(new, partition)
         return Delta.concat([new, removed], self.schema)
 
-    def _keep(self, answers: Delta, partition: Codes, closed: int) -> None:
-        """Remember answers of windows that are not closed."""
+    def _keep(self, answers: Delta, partition: Codes) -> None:
+        """Keep the answers of windows that are not closed."""
         number = (answers.start - self._grid.offset) // self._grid.hop
-        mask = number > closed
+        mask = number > self._release.closed
         self._out.add(answers.filter(mask), partition[mask])
 
-    def _answer(self, cells: Hits | None, low: int, high: int) -> tuple[Delta, Codes]:
-        """The windows low .. high, and the partition of each answer."""
-        answers, partitions = [], [np.empty(0, np.int64)]
+    def answer(self, low: int, high: int) -> Delta:
+        cells, answers = self._between(low, high), []
         if cells is not None:
             group, rows = cells.group, cells.payload()
             for cell, window in _pairs(cells.start, cells.end, low, high):
@@ -242,11 +226,14 @@ class PanedApplyKernel(GridOperator):
                     continue
                 order, offsets = order_by_group([group.take(cell), window], len(cell))
                 representative = order.take(offsets[:-1])
-                answers.append(
-                    self._results(rows, cell.take(order), offsets, window.take(representative))
-                )
-                partitions.append(group.take(cell.take(representative)))
-        return Delta.concat(answers, self.schema), np.concatenate(partitions)
+                new = self._results(rows, cell.take(order), offsets, window.take(representative))
+                answers.append(new)
+                if self._release.closed < high:
+                    self._keep(new, group.take(cell.take(representative)))
+        return Delta.concat(answers, self.schema)
+
+    def to_batch(self, changes: Sequence[Delta], progress: Progress) -> Batch:
+        return Delta.concat(changes, self.schema).to_batch(progress)
 
     def _results(self, cells: Rows, chosen: Codes, offsets: Codes, window: Codes) -> Delta:
         """The answers of windows of a group, each from its segment of the cells that are chosen."""
@@ -278,46 +265,36 @@ class PanedApplyKernel(GridOperator):
         columns = [*keys.columns, whole_column(filled), *merged.columns]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
-    def _forget(self) -> None:
-        release = self._release
-        if release.cti == INFINITY:
-            self._cells, self._counts, self._alike = None, {}, 0
-            self._out.clear()
-            self._partitions.clear()
-            return
-        self._drop(release.cti)
+    # --------------------------------------------------------------------------------------------
+    # forgetting
 
-    def _drop(self, until: int) -> None:
-        """Forget cells of closed windows only, and answers that end by a time."""
+    @property
+    def index(self) -> KeyIndex:
+        return self._partitions.index
+
+    def close(self, expired: int) -> None:
+        closed = self._release.closed
         if self._cells is not None:
-            closed = self._release.closed
             self._cells.drop(closed + 1)
             for window in [window for window in self._counts if window <= closed]:
                 del self._counts[window]
-        self._out.drop(until)
-        index = self._partitions.index
-        if index.is_untidy:
-            moved = index.keep(self.held_groups())
-            for held in (self._cells, self._out):
-                if held is not None:
-                    held.renumber(moved)
+        self._out.drop(closed * self._grid.hop + self._grid.offset + self._grid.size)
 
-    # --------------------------------------------------------------------------------------------
-    # groups with promises of their own
-
-    def groups(self) -> list[pa.Array]:
-        return self._partitions.named(np.arange(len(self._partitions.index)))
+    def clear(self) -> None:
+        self._cells, self._counts, self._alike = None, {}, 0
+        self._out.clear()
+        self._partitions.clear()
 
     def held_groups(self) -> Codes:
         cells = [] if self._cells is None else [self._cells.groups()]
-        return np.unique(np.concatenate([*cells, self._out.groups()]))
+        return used_codes([*cells, self._out.groups()])
 
-    def close_unwanted(self, last: int) -> None:
-        release = self._release
-        release.closed, release.released = last, max(release.released, last)
-        self._drop(last * self._grid.hop + self._grid.offset + self._grid.size)
+    def renumber(self, moved: Codes) -> None:
+        for held in (self._cells, self._out):
+            if held is not None:
+                held.renumber(moved)
 
-    def close_groups(self, closed: Codes) -> None:
+    def drop_closed(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
         last = closed[some]
         ended = last == FOREVER
@@ -329,18 +306,13 @@ class PanedApplyKernel(GridOperator):
     # --------------------------------------------------------------------------------------------
     # state
 
-    def snapshot(self) -> Slices:
+    def save(self) -> Slices:
         cells: Slices = {}
         if self._cells is not None:
             cells = {**self._cells.snapshot("cells"), _FORM: empty_rows(self._cells.schema)}
-        return {
-            "release": slice_of_release(self._release),
-            **self._out.snapshot("out"),
-            **cells,
-        }
+        return {**self._out.snapshot("out"), **cells}
 
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        restore_release(self._release, slices["release"])
+    def load(self, slices: Mapping[str, Rows]) -> None:
         self._partitions.clear()
         self._out.restore("out", slices)
         self._out.drop(self._release.cti)
@@ -429,10 +401,6 @@ class _States:
 
 def _saved(states: list[bytes]) -> Rows:
     return pa.RecordBatch.from_arrays([pa.array(states, pa.binary())], names=["state"])
-
-
-def _cells(rows: Rows, first: Codes, beyond: Codes) -> Delta:
-    return Delta(rows, first, beyond, np.ones(len(first), np.int64))
 
 
 def _column(cells: Rows, name: str) -> Codes:

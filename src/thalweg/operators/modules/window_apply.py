@@ -43,7 +43,6 @@ from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.hopping_grid import Release
 from thalweg.operators.modules.count_instants import CountInstants
 from thalweg.operators.modules.module_kernel import ModuleKernel
 from thalweg.operators.modules.reframing import Reframing
@@ -427,7 +426,7 @@ class WindowApplyKernel(ModuleKernel):
         entries = self._windows.beginning_before(time)
         least = max(time, int(entries.closes.max(initial=time)))
         if isinstance(self._frame, GridFrame):
-            return (max(least, Release(self._frame.grid, self._consistency).needs(time)),)
+            return (max(least, self._frame.grid.needs(time)),)
         if self._instants is not None:
             waits = self._instants.first_open(max(time, self._frontier.cti))
             return (INFINITY if waits < time else least,)

@@ -37,12 +37,12 @@ class WindowRows:
 
     def __init__(self, schema: pa.Schema, keys: tuple[str, ...], what: str) -> None:
         self._keys = keys
-        self._index = KeyIndex([schema.field(name) for name in keys])
+        self.index = KeyIndex([schema.field(name) for name in keys])
         self._held = Arrangement(schema, self.group_of, what=what)
 
     def group_of(self, rows: Rows) -> Codes:
         """The number of each row's group."""
-        return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
+        return self.index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,7 +61,7 @@ class WindowRows:
         size = len(group)
         if size > _MANY:
             hits = self._held.between(since, until)
-            wanted = np.zeros(len(self._index), np.bool_)
+            wanted = np.zeros(len(self.index), np.bool_)
             wanted[group] = True
             hits = hits.filter(wanted[hits.group])
             return hits.delta(), hits.group
@@ -77,12 +77,10 @@ class WindowRows:
     def purge(self, until: int) -> None:
         """Forget rows that have ended by then."""
         self._held.purge(until)
-        if self._index.is_untidy:
-            self._held.renumber(self._index.keep(self._held.groups()))
 
-    def keys(self) -> list[pa.Array]:
-        """The keys of all groups, by number."""
-        return self._index.columns(np.arange(len(self._index)))
+    def renumber(self, moved: Codes) -> None:
+        """Groups have new numbers."""
+        self._held.renumber(moved)
 
     def groups(self) -> Codes:
         """The groups that have rows."""
@@ -99,14 +97,14 @@ class WindowRows:
 
     def clear(self) -> None:
         self._held.clear()
-        self._index.clear()
+        self.index.clear()
 
     def snapshot(self) -> Slices:
         return self._held.snapshot(_NAME)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._index.clear()
+        self.index.clear()
         self._held.restore(_NAME, slices)
 
     def size(self) -> StateSize:
-        return self._held.size() + StateSize(0, self._index.nbytes)
+        return self._held.size() + StateSize(0, self.index.nbytes)
