@@ -7,7 +7,7 @@ for rows, and `answer` for commands. Both run in one event loop.
 | command | answer |
 | --- | --- |
 | `{"cut": rows}` | a new cut: `{"number", "path", "rows"}` |
-| `{"next": {"after": n, "within": ticks}}` | the oldest open cut after n, else a new one (see `batch_cost`) |
+| `{"next": {"after": n, "within": ticks}}` | the oldest open cut after n, or a new one (`batch_cost`) |
 | `{"begin": n}` | a micro-batch that reads the cuts up to n has begun |
 | `{"finish": 1}` | its sink has returned: what was begun is delivered, and staleness ends |
 | `{"deliver": n}` | the cuts up to n are delivered |

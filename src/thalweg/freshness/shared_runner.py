@@ -34,7 +34,8 @@ class SharedRunner:
     >>> clock = iter(range(100))
     >>> runner = SharedRunner({name: (query, tw.Engine(query)) for name, query in queries.items()},
     ...                       now=lambda: next(clock))
-    >>> runner.offer([tw.point({"symbol": "IBM", "price": 24}, 1), tw.point({"symbol": "GM", "price": 40}, 2)])
+    >>> prices = [{"symbol": "IBM", "price": 24}, {"symbol": "GM", "price": 40}]
+    >>> runner.offer([tw.point(price, time) for time, price in enumerate(prices, 1)])
     Admission(accepted=2, outdated=0, refused=0)
     >>> [row.payload["price"] for row in tw.elements_of(runner.serve("dear", 10))]
     [40]

@@ -124,7 +124,8 @@ def records(
     of the records, times included; `nulls` are the texts of CSV that stand for null.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
-    >>> feed = records('{"ts": 3, "v": 1}\\n{"ts": 4, "v": "many"}\\n{"v": 5}\\n', columns, time="ts", bad="skip")
+    >>> lines = '{"ts": 3, "v": 1}\\n{"ts": 4, "v": "many"}\\n{"v": 5}\\n'
+    >>> feed = records(lines, columns, time="ts", bad="skip")
     >>> [table.to_pylist() for table in feed], feed.dead
     ([[{'_start': 3, '_end': 4, 'v': 1}]], 2)
     >>> feed.letters.take().select(["line", "text"]).to_pylist()[0]

@@ -33,7 +33,8 @@ def halves(size: int, attempt: Callable[[int, int], T]) -> tuple[list[T], list[t
     """What `attempt(begin, end)` gives for the stretches where it works, and the single places
     where it does not, with the reason.
 
-    >>> halves(3, lambda begin, end: pa.array(["1", "x", "3"][begin:end]).cast(pa.int64()).to_pylist())
+    >>> texts = pa.array(["1", "x", "3"])
+    >>> halves(3, lambda begin, end: texts[begin:end].cast(pa.int64()).to_pylist())
     ([[1], [3]], [(1, "Failed to parse string: 'x' as a scalar of type int64")])
     """
     good: list[T] = []

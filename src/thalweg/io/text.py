@@ -127,8 +127,8 @@ def time_type(texts: pa.ChunkedArray) -> pa.DataType | None:
     """The type of times that are written as ISO 8601: in UTC where one of them names a zone; None
     where they are none.
 
-    >>> time_type(pa.chunked_array([["2026-03-01T12:00Z"]])), time_type(pa.chunked_array([["noon"]]))
-    (TimestampType(timestamp[us, tz=UTC]), None)
+    >>> [time_type(pa.chunked_array([[text]])) for text in ("2026-03-01T12:00Z", "noon")]
+    [TimestampType(timestamp[us, tz=UTC]), None]
     """
     zoned = pc.any(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _ZONE)).as_py()
     kind = pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")

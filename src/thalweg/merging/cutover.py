@@ -48,7 +48,8 @@ class Cutover:
     >>> tw.cht(tw.elements_of(out))
     [(0, 10, {'n': 1}), (10, 20, {'n': 2})]
     >>> cut.differences().to_pylist()
-    [{'_start': 0, '_end': 10, '_in': 'old', 'n': 1}, {'_start': 0, '_end': 10, '_in': 'new', 'n': 2}]
+    [{'_start': 0, '_end': 10, '_in': 'old', 'n': 1},
+     {'_start': 0, '_end': 10, '_in': 'new', 'n': 2}]
     """
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -94,7 +94,8 @@ def cht(elements: Iterable[Element], schema: pa.Schema | None = None) -> list[Ro
     """The canonical history table of a sequence of elements.
 
     >>> from thalweg.model import adjust, insert
-    >>> rows = cht([insert({"p": "P1"}, 1), adjust({"p": "P1"}, 1, None, 10), adjust({"p": "P1"}, 1, 10, 5), insert({"p": "P2"}, 4, 9)])
+    >>> ends = [adjust({"p": "P1"}, 1, None, 10), adjust({"p": "P1"}, 1, 10, 5)]
+    >>> rows = cht([insert({"p": "P1"}, 1), *ends, insert({"p": "P2"}, 4, 9)])
     >>> [(start, end, payload["p"]) for start, end, payload in rows]
     [(1, 5, 'P1'), (4, 9, 'P2')]
     """
@@ -118,7 +119,8 @@ def equivalent(
     """Whether two sequences of elements mean the same table.
 
     >>> from thalweg.model import adjust, insert
-    >>> equivalent([insert({"p": "A"}, 6, 12)], [insert({"p": "A"}, 6, 7), adjust({"p": "A"}, 6, 7, 12)])
+    >>> ended_twice = [insert({"p": "A"}, 6, 7), adjust({"p": "A"}, 6, 7, 12)]
+    >>> equivalent([insert({"p": "A"}, 6, 12)], ended_twice)
     True
     """
     left_elements, right_elements = list(left), list(right)

@@ -125,7 +125,8 @@ def lowest_corners(promises: ColumnPromises, columns: Sequence[str]) -> list[dic
     """The lowest values that a row may have which still changes: of each promise it
     reaches the bound of one column.
 
-    >>> lowest_corners({("a",): (2,), ("a", "b"): (5, 7)}, ["a", "b"]) == [{"a": 5, "b": MIN_TIME}, {"a": 2, "b": 7}]
+    >>> corners = lowest_corners({("a",): (2,), ("a", "b"): (5, 7)}, ["a", "b"])
+    >>> corners == [{"a": 5, "b": MIN_TIME}, {"a": 2, "b": 7}]
     True
     """
     useful = [

@@ -3,7 +3,7 @@ they work on batches.
 
     insert(p, s, e)          adds the row (p, s, e)
     adjust(p, s, e, n)       the row (p, s, e) now ends at n; n == s removes it
-    cti(t), cti(t, scope)    no later element changes anything before t (for the rows that match scope)
+    cti(t), cti(t, scope)    no later element changes anything before t (in rows that match scope)
 
 The sync time of an element is the earliest time it changes: `start` of an insert, `min(end,
 new_end)` of an adjust (`start` when it removes the row).

@@ -27,8 +27,8 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 def hash_rows(keys: Sequence[pa.Array], length: int) -> Hashes:
     """One hash for the values of each row.
 
-    >>> one, two = hash_rows([pa.array([1, 2, None])], 3), hash_rows([pa.array([1.0, 2.0, None])], 3)
-    >>> bool((one == two).all())
+    >>> whole, floats = [pa.array([1, 2, None])], [pa.array([1.0, 2.0, None])]
+    >>> bool((hash_rows(whole, 3) == hash_rows(floats, 3)).all())
     True
     """
     total = np.full(length, 42, np.uint64)

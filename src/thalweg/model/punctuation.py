@@ -4,8 +4,9 @@ A punctuation has a pattern for each attribute: a value, a range, or anything. I
 that matches all of them will come any more. Two forms are promises that operators work with, and
 become CTIs:
 
-    linear               a range of time up to t, anything else:           cti(t)
-    group-wise linear    values of some attributes, and time up to t:      cti(t, those values); without a time, for ever
+    linear               a range of time up to t, anything else           cti(t)
+    group-wise linear    values of some attributes, and time up to t      cti(t, those values)
+                         values of some attributes, at any time           cti for those, for ever
 
 A pattern of upper bounds on columns alone is a promise over those columns (a column promise, see
 `column_promises`): it closes windows over them; with values of the columns that name groups, it
@@ -129,7 +130,8 @@ class Punctuation:
 
         >>> punctuation(ts=within(5, 20)).given(Progress(7)).to_cti()
         Cti(time=20, scope=None)
-        >>> punctuation(flow_end=within(12, 18)).given(Progress(column_promises={("flow_end",): (12,)})).to_column_promises()
+        >>> progress = Progress(column_promises={("flow_end",): (12,)})
+        >>> punctuation(flow_end=within(12, 18)).given(progress).to_column_promises()
         {('flow_end',): (18,)}
         """
         values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}

@@ -226,7 +226,8 @@ def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
     """For each position whether the rows of both sides are the same payload. There is at least one
     column.
 
-    >>> equal_pairs([pa.array([1, 2]), pa.array(["a", None])], [pa.array([1, 3]), pa.array(["a", None])])
+    >>> left = [pa.array([1, 2]), pa.array(["a", None])]
+    >>> equal_pairs(left, [pa.array([1, 3]), pa.array(["a", None])])
     array([ True, False])
     """
     size = len(left[0])

@@ -46,7 +46,8 @@ class LeastValue:
 
     >>> from thalweg.expr import parse
     >>> both = Progress(0, column_promises={("a",): (2,), ("b",): (4,), ("a", "b"): (7, 6)})
-    >>> [LeastValue(parse(text)).under(both) for text in ("a", "b", "greatest(a, b)", "least(a, b)", "_start + 1")]
+    >>> texts = ("a", "b", "greatest(a, b)", "least(a, b)", "_start + 1")
+    >>> [LeastValue(parse(text)).under(both) for text in texts]
     [2, 4, 6, 2, 1]
     """
 

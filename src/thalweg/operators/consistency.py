@@ -4,7 +4,7 @@ With the watermark m = max(latest CTI, largest start seen) and the CTI c, an ans
 leaves when
 
     speculative   e <= m                 hold d        e <= max(c, m - d)
-    eager         at once                final         e <= c   (e < c where the end itself may still move)
+    eager         at once                final         e <= c   (e < c where the end may still move)
 
 The final table is the same for all. The gate keeps exactly the rows that may not leave yet; a row
 that has left is revised at once. Rows that started before a promise the gate has passed on are

@@ -2,7 +2,7 @@
 observed of the stream.
 
     eager   aggr * wed / slide            a partial result for each open window
-    lazy    tup * (vol * wed - sum over the sources K of vol_K * offset_K)        the rows themselves
+    lazy    tup * (vol * wed - sum over the sources K of vol_K * offset_K)    the rows themselves
 
 `vol` is the number of rows of a group per unit of time, `wed` how long a window extent stays open
 (from the low watermark when its first row came to the high watermark when it closed), `offset_K`

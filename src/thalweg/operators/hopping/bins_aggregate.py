@@ -102,7 +102,8 @@ class BinsAggregateKernel(Operator):
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, insert_only=True)
     >>> query = events.slide_by_tuple(5).aggregate(n=tw.count(), most=tw.max_("v"))
-    >>> tw.table(query, {"s": [tw.point({"v": 7}, 2), tw.point({"v": 1}, 8), tw.point({"v": 3}, 4)]})
+    >>> rows = [tw.point({"v": v}, t) for v, t in ((7, 2), (1, 8), (3, 4))]
+    >>> tw.table(query, {"s": rows})
     [(-2, 3, {'n': 1, 'most': 7}), (0, 5, {'n': 2, 'most': 7}), (4, 9, {'n': 2, 'most': 3})]
     """
 

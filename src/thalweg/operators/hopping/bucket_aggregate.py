@@ -4,8 +4,8 @@ each group.
 Meaning: that of a hopping aggregate (`hopping_rows`). A row is tagged with the windows it belongs
 to, first .. beyond - 1, and becomes
 
-    eager, by window    a part of the partial result of each of its windows, at once          (WID)
-    eager, by pane      a part of the partial result of its pane, gcd(range, slide) long       (Paned-WID)
+    eager, by window    a part of the partial result of each of its windows, at once     (WID)
+    eager, by pane      a part of the partial result of its pane, gcd(range, slide) long (Paned-WID)
     lazy                itself, in a buffer, until its last window has closed
 
 A window's answer puts together what there is of it in all three forms, so that a group may change

@@ -1,6 +1,6 @@
 """Windows over shared panes whose rows wait until a window is over.
 
-    answers(batch 1), answers(batch 2), ...  =  answers(all of them together)      while no window ends
+    answers(batch 1), answers(batch 2), ...  =  answers(all of them together), while no window ends
 
 Where many windows read one stream of panes, most of them have nothing to say after most batches: a
 window of an hour over panes of a second answers once in 3,600. What a kernel does with a batch of a
@@ -41,7 +41,8 @@ class DeferredKernel(WrappedOperator):
 
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"})
-    >>> both = events.tumbling(4).aggregate(n=tw.count()).union(events.tumbling(6).aggregate(n=tw.count()))
+    >>> by_4, by_6 = (events.tumbling(size).aggregate(n=tw.count()) for size in (4, 6))
+    >>> both = by_4.union(by_6)
     >>> tw.table(both, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 5)]})
     [(0, 4, {'n': 1}), (0, 6, {'n': 2}), (4, 8, {'n': 1})]
     """

@@ -6,10 +6,11 @@ running total of its group at just two window indices: it enters at the one and 
 Per batch these entries are summed by (group, index); the total over all entries up to k is the
 value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
 
-    running    per group, the total at the last window that has answered; and what late events add to it
+    running    per group, the total at the last window that has answered; and what late events add
+               to it
     entries    what enters or leaves at later windows, in slices of neighbouring windows
-    open       per group and window that has answered but is not closed, its totals, in slices too: what a
-               late event revises
+    open       per group and window that has answered but is not closed, its totals, in slices too:
+               what a late event revises
 
 Null keys are a group of their own. A late event adds to the windows that are out, which are
 answered again if their result changed. State: the three tables; closing a window drops its slice.
@@ -67,7 +68,8 @@ class _Changes:
 class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
     """
     >>> import thalweg as tw
-    >>> query = tw.source("s", {"v": "int64"}).hopping(10, 5).aggregate(n=tw.count(), v=tw.sum_("v"))
+    >>> windows = tw.source("s", {"v": "int64"}).hopping(10, 5)
+    >>> query = windows.aggregate(n=tw.count(), v=tw.sum_("v"))
     >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
     [(-5, 5, {'n': 1, 'v': 1}), (0, 10, {'n': 2, 'v': 4}), (5, 15, {'n': 1, 'v': 3})]
     """

@@ -34,10 +34,13 @@ class PanesKernel(Operator):
     >>> from thalweg.model.batch import batches_of
     >>> from thalweg.plan.nodes import Source
     >>> from thalweg.windows import HoppingWindow
-    >>> panes = PanesKernel(Panes(Source("s", pa.schema([("k", pa.int64())])), HoppingWindow(10, 5), (("n", count()),), ("k",)))
-    >>> (batch,) = batches_of([point({"k": 1}, 2), point({"k": 1}, 3), point({"k": 1}, 7)], pa.schema([("k", pa.int64())]))
+    >>> schema = pa.schema([("k", pa.int64())])
+    >>> node = Panes(Source("s", schema), HoppingWindow(10, 5), (("n", count()),), ("k",))
+    >>> panes = PanesKernel(node)
+    >>> (batch,) = batches_of([point({"k": 1}, time) for time in (2, 3, 7)], schema)
     >>> out = panes.process(0, batch)
-    >>> [(int(s), int(e), list(row.values())) for s, e, row in zip(out.start, out.end, out.payload.to_pylist())]
+    >>> values = [list(row.values()) for row in out.payload.to_pylist()]
+    >>> list(zip(out.start.tolist(), out.end.tolist(), values))
     [(0, 5, [1, 2]), (5, 10, [1, 1])]
     """
 

@@ -52,7 +52,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
     """
     >>> import thalweg as tw
     >>> sensors = tw.source("s", {"sensor": "string"}, group_ctis="sensor")
-    >>> engine = tw.Engine(sensors.group_by("sensor").tumbling(10).aggregate(n=tw.count()), consistency="final")
+    >>> query = sensors.group_by("sensor").tumbling(10).aggregate(n=tw.count())
+    >>> engine = tw.Engine(query, consistency="final")
     >>> _ = engine.push("s", [tw.point({"sensor": "a"}, 1), tw.point({"sensor": "b"}, 4)])
     >>> list(tw.elements_of(engine.push("s", tw.cti(20, {"sensor": "a"}))))[0]
     Insert(payload={'sensor': 'a', 'n': 1}, start=0, end=10)

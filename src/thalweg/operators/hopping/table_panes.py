@@ -61,8 +61,9 @@ _FIRST, _BEYOND = internal("first"), internal("beyond")
 class TablePanesKernel(Operator):
     """
     >>> import thalweg as tw
-    >>> windows = tw.source("s", {"k": "int64"}).group_by("k").tumbling(10).two_level(64, flush="slow")
-    >>> tw.table(windows.aggregate(n=tw.count()), {"s": [tw.point({"k": 1}, 2), tw.point({"k": 1}, 7), tw.point({"k": 2}, 12)]})
+    >>> windows = tw.source("s", {"k": "int64"}).group_by("k").tumbling(10)
+    >>> query = windows.two_level(64, flush="slow").aggregate(n=tw.count())
+    >>> tw.table(query, {"s": [tw.point({"k": k}, t) for k, t in ((1, 2), (1, 7), (2, 12))]})
     [(0, 10, {'k': 1, 'n': 2}), (10, 20, {'k': 2, 'n': 1})]
     """
 

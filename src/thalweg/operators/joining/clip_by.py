@@ -42,7 +42,8 @@ class ClipByKernel(Operator):
     """
     >>> import thalweg as tw
     >>> a, b = tw.source("a", {"k": "int64"}), tw.source("b", {"k": "int64"})
-    >>> rows = {"a": [tw.insert({"k": 1}, 0, 9)], "b": [tw.insert({"k": 1}, 0, 1), tw.insert({"k": 1}, 4, 5)]}
+    >>> ends = [tw.insert({"k": 1}, 0, 1), tw.insert({"k": 1}, 4, 5)]
+    >>> rows = {"a": [tw.insert({"k": 1}, 0, 9)], "b": ends}
     >>> tw.table(a.clip_by(b, on="k"), rows)
     [(0, 4, {'k': 1})]
     """

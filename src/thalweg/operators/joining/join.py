@@ -71,8 +71,10 @@ def scoped_by_key(node: Join, progress: Progress) -> bool:
 class JoinKernel(Operator):
     """
     >>> import thalweg as tw
-    >>> a, b = tw.source("a", {"k": "int64", "x": "int64"}), tw.source("b", {"k": "int64", "y": "int64"})
-    >>> tw.table(a.join(b, on="k"), {"a": [tw.insert({"k": 1, "x": 2}, 0, 9)], "b": [tw.insert({"k": 1, "y": 3}, 5, 20)]})
+    >>> a = tw.source("a", {"k": "int64", "x": "int64"})
+    >>> b = tw.source("b", {"k": "int64", "y": "int64"})
+    >>> rows = {"a": [tw.insert({"k": 1, "x": 2}, 0, 9)], "b": [tw.insert({"k": 1, "y": 3}, 5, 20)]}
+    >>> tw.table(a.join(b, on="k"), rows)
     [(5, 9, {'k': 1, 'x': 2, 'y': 3})]
     """
 

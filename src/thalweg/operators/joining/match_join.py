@@ -42,8 +42,8 @@ class MatchJoinKernel(OuterKernel):
     >>> a, b = tw.source("a", {"k": "int64"}), tw.source("b", {"k": "int64"})
     >>> rows = {"a": [tw.point({"k": 1}, 3), tw.point({"k": 1}, 9)], "b": [tw.point({"k": 1}, 4)]}
     >>> near = tw.band(before=2, after=2)
-    >>> tw.table(a.window_join(b, "k", window=near, how="anti"), rows), tw.table(a.window_join(b, "k", window=near, how="semi"), rows)
-    ([(9, 10, {'k': 1})], [(3, 4, {'k': 1})])
+    >>> [tw.table(a.window_join(b, "k", window=near, how=how), rows) for how in ("anti", "semi")]
+    [[(9, 10, {'k': 1})], [(3, 4, {'k': 1})]]
     """
 
     marks_alone = 1

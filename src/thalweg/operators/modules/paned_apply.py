@@ -65,7 +65,8 @@ _FILLED = internal("filled")
 class PanedApplyKernel(GridOperator[Delta, Delta]):
     """
     >>> import thalweg as tw
-    >>> query = tw.source("s", {"v": "double"}, insert_only=True).hopping(10, 5).apply("average", "v")
+    >>> events = tw.source("s", {"v": "double"}, insert_only=True)
+    >>> query = events.hopping(10, 5).apply("average", "v")
     >>> tw.table(query, {"s": [tw.point({"v": 1.0}, 2), tw.point({"v": 3.0}, 7)]})
     [(-5, 5, {'average': 1.0}), (0, 10, {'average': 2.0}), (5, 15, {'average': 3.0})]
     """

@@ -29,7 +29,8 @@ class WindowRows:
     """
     >>> held = WindowRows(pa.schema([("k", pa.string())]), ("k",), "example")
     >>> rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"]})
-    >>> held.apply(Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64)), held.group_of(rows))
+    >>> delta = Delta(rows, np.array([0, 0, 5]), np.array([4, 9, 9]), np.ones(3, np.int64))
+    >>> held.apply(delta, held.group_of(rows))
     >>> found, of = held.between(4, 6)
     >>> found.payload.column("k").to_pylist(), of.tolist()
     (['b', 'a'], [1, 0])

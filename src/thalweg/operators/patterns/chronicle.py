@@ -1,6 +1,6 @@
 """Chronicle: each right row, in the order of time, takes the earliest left row that waits.
 
-    R' = {(s2, s2 + 1, result(p1, p2)) | (p2, s2) takes (p1, s1, e1)}      (see `plan.nodes.chronicle`)
+    R' = {(s2, s2 + 1, result(p1, p2)) | (p2, s2) takes (p1, s1, e1)}   (see `plan.nodes.chronicle`)
 
 Null keys match nothing; equal rows are served as often as they occur; a change of an end on the
 right is none. A late or corrected row changes who takes whom from its own time on, until the same

@@ -1,6 +1,8 @@
 """Detect: runs of events that a regular pattern recognises.
 
-    R' = {(t, s + within, keys + registers) | a run of events from s to t matches}    (see `plan.nodes.detect`)
+    R' = {(t, s + within, keys + registers) | a run of events from s to t matches}
+
+The patterns and their meaning are in `plan.nodes.detect`.
 
 Null is a key like any other; conditions that are null are false; ends of events do not matter. A
 late or corrected event changes the instances of its key that begin less than `within` before it, or
@@ -47,7 +49,8 @@ class DetectKernel(Operator):
     """
     >>> import thalweg as tw
     >>> s = tw.source("s", {"v": "int64"})
-    >>> rising = tw.then(tw.event("true", keep={"top": "v"}), tw.event("v > top", keep={"top": "v"}))
+    >>> event = tw.event("true", keep={"top": "v"})
+    >>> rising = tw.then(event, tw.event("v > top", keep={"top": "v"}))
     >>> query = s.detect(rising, within=10, registers={"top": "int64"})
     >>> tw.table(query, {"s": [tw.point({"v": v}, t) for t, v in enumerate([3, 1, 4])]})
     [(2, 11, {'top': 4})]

@@ -30,7 +30,8 @@ class DescribeKernel(Operator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).describe(every=10)
-    >>> tw.changes(query, {"s": [tw.cti(7), tw.cti(13), tw.cti(17), tw.point({"v": 1}, 17), tw.cti(20)]})
+    >>> ctis, row = [tw.cti(7), tw.cti(13), tw.cti(17)], tw.point({"v": 1}, 17)
+    >>> tw.changes(query, {"s": [*ctis, row, tw.cti(20)]})
     [Cti(time=0, scope=None), Cti(time=10, scope=None), Insert(payload={'v': 1}, start=17, end=18),
     Cti(time=20, scope=None)]
     """

@@ -1,7 +1,8 @@
 """Number rows: each row with the number under which it arrived here, in its partition, and the
 largest start so far.
 
-    (s, e, p) -> (s, e, p + {_row, _at})      _row = 1, 2, ...; _at = the largest s among the rows of the partition numbered up to it
+    (s, e, p) -> (s, e, p + {_row, _at})      _row = 1, 2, ...
+                                              _at = the largest s of the partition up to _row
 
 An adjust keeps the number of its row; a row that is taken back leaves its number unused, and its
 start in `_at` of those behind it. So a change of a row that started at or after the CTI never makes

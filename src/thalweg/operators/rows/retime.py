@@ -21,7 +21,8 @@ class RetimeKernel(MovedStartKernel):
     """
     >>> import thalweg as tw
     >>> from thalweg.expr import parse
-    >>> query = Retime(tw.source("s", {"v": "int64"}).node, parse("_start // 10 * 10"), parse("_start + v"))
+    >>> node = tw.source("s", {"v": "int64"}).node
+    >>> query = Retime(node, parse("_start // 10 * 10"), parse("_start + v"))
     >>> tw.table(query, {"s": [tw.insert({"v": 2}, 13, 14), tw.insert({"v": -9}, 13, 14)]})
     [(10, 15, {'v': 2})]
     """

@@ -44,7 +44,8 @@ class SessionLifetimeKernel(Operator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "string"}).session_lifetime(6)
-    >>> tw.table(query, {"s": [tw.insert({"v": "a"}, 11, 15), tw.insert({"v": "b"}, 12, 14), tw.insert({"v": "c"}, 21, 26)]})
+    >>> spans = {"a": (11, 15), "b": (12, 14), "c": (21, 26)}
+    >>> tw.table(query, {"s": [tw.insert({"v": v}, *span) for v, span in spans.items()]})
     [(11, 18, {'v': 'a'}), (12, 18, {'v': 'b'}), (21, 27, {'v': 'c'})]
     """
 

@@ -108,7 +108,8 @@ class StitchKernel(Operator):
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "string"}).stitch()
-    >>> tw.table(query, {"s": [tw.insert({"v": "a"}, 1, 3), tw.insert({"v": "a"}, 3, 7), tw.insert({"v": "b"}, 3, 4)]})
+    >>> lifetimes = (("a", 1, 3), ("a", 3, 7), ("b", 3, 4))
+    >>> tw.table(query, {"s": [tw.insert({"v": v}, start, end) for v, start, end in lifetimes]})
     [(1, 7, {'v': 'a'}), (3, 4, {'v': 'b'})]
     """
 

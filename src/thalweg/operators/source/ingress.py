@@ -96,7 +96,7 @@ class IngressKernel(PromisingSource):
     """
     >>> import thalweg as tw
     >>> events = tw.source("s", {"v": "int64"}, late="drop", disorder=5)
-    >>> tw.table(events, {"s": [tw.point({"v": 1}, 10), tw.point({"v": 2}, 4), tw.point({"v": 3}, 5)]})
+    >>> tw.table(events, {"s": [tw.point({"v": v}, t) for v, t in ((1, 10), (2, 4), (3, 5))]})
     [(5, 6, {'v': 3}), (10, 11, {'v': 1})]
     """
 

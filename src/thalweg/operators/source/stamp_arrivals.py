@@ -1,6 +1,7 @@
 """Stamp arrivals: each row with the time at which it arrived.
 
-    (s, e, p) -> (s, e, p + {_arrived})      _arrived = the clock when the row came, rounded down to a multiple of `every`
+    (s, e, p) -> (s, e, p + {_arrived})      _arrived = floor(clock / every) * every, by the clock
+                                             when the row came
 
 Whoever runs the query sets the clock with a promise over the column `CLOCK`, ahead of the rows:
 what arrives later does not arrive before it. So a batch that runs again gets the same stamps if the

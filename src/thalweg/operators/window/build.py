@@ -37,7 +37,7 @@ def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine
 
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "int64"}).session(5).aggregate(n=tw.count())
-    >>> tw.table(query, {"s": [tw.point({"v": 1}, 1), tw.point({"v": 1}, 4), tw.point({"v": 1}, 20)]})
+    >>> tw.table(query, {"s": [tw.point({"v": 1}, time) for time in (1, 4, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
     window = node.window
@@ -58,7 +58,8 @@ def count_module_engine(node: WindowApply, consistency: Consistency) -> WindowEn
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}).count_by_end(2).apply("average", "v")
-    >>> tw.table(query, {"s": [tw.insert({"v": v}, 0, end) for v, end in ((1.0, 4), (3.0, 6), (9.0, 8))]})
+    >>> ends = {1.0: 4, 3.0: 6, 9.0: 8}
+    >>> tw.table(query, {"s": [tw.insert({"v": v}, 0, end) for v, end in ends.items()]})
     [(3, 6, {'average': 2.0}), (5, 8, {'average': 6.0})]
     """
     assert isinstance(node.window, CountWindow)
@@ -77,11 +78,13 @@ def count_module_engine(node: WindowApply, consistency: Consistency) -> WindowEn
 def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:
     """
     >>> import thalweg as tw
-    >>> query = tw.source("s", {"v": "int64"}).slide_by_tuple(5).aggregate(n=tw.count(), most=tw.max_("v"))
-    >>> tw.table(query, {"s": [tw.point({"v": 7}, 2), tw.point({"v": 3}, 4), tw.point({"v": 1}, 8)]})
+    >>> s = tw.source("s", {"v": "int64"})
+    >>> query = s.slide_by_tuple(5).aggregate(n=tw.count(), most=tw.max_("v"))
+    >>> tw.table(query, {"s": [tw.point({"v": v}, t) for v, t in ((7, 2), (3, 4), (1, 8))]})
     [(-2, 3, {'n': 1, 'most': 7}), (0, 5, {'n': 2, 'most': 7}), (4, 9, {'n': 2, 'most': 3})]
-    >>> query = tw.source("s", {"v": "int64"}).landmark(10).aggregate(n=tw.count())
-    >>> [row[:2] + (row[2]["n"],) for row in tw.table(query, {"s": [tw.point({"v": 7}, t) for t in (2, 14, 15)]})]
+    >>> query = s.landmark(10).aggregate(n=tw.count())
+    >>> rows = [tw.point({"v": 7}, time) for time in (2, 14, 15)]
+    >>> [(start, end, row["n"]) for start, end, row in tw.table(query, {"s": rows})]
     [(0, 10, 1), (10, 9223372036854775807, 3)]
     """
     assigner = assigner_for(node)

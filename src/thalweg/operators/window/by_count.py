@@ -4,12 +4,13 @@ A row is settled when the CTI has passed its start: it cannot be taken back, and
 come. Of rows that are gone only their number is kept, for each partition.
 
     slide by rank        as by tuple (see `by_time`); a change moves the ranks of all later rows
-    sliding over rows    a window is settled when its last row is, and all rows in front of it. A change
-                         among unsettled rows, which start at or after the CTI, moves only windows that are
-                         complete after them: their answers start there too
-                         Where rows were filtered after they got their numbers, a window is complete when the
-                         promise on numbers passes its last one, and its answer stands where the last row that
-                         it has was there: at a settled row, perhaps, which the promise must not pass
+    sliding over rows    a window is settled when its last row is, and all rows in front of it. A
+                         change among unsettled rows, which start at or after the CTI, moves only
+                         windows that are complete after them: their answers start there too
+                         Where rows were filtered after they got their numbers, a window is complete
+                         when the promise on numbers passes its last one, and its answer stands
+                         where the last row that it has was there: at a settled row, perhaps, which
+                         the promise must not pass
 
 Settled rows that no window needs are looked for when as many rows have come as were needed the last
 time, so that the work is proportional to the rows that come.
