@@ -517,7 +517,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[ThalwegError], str]] = {
         WindowError,
         "must touch",
     ),
-    "as-of from the right": (lambda: A.asof_join(B, "k", how="right"), PlanError, "inner or left"),
+    "as-of from the right": (
+        lambda: A.asof_join(B, "k", how="right"),
+        PlanError,
+        "how must be one of inner, left",
+    ),
     "one stream alone": (lambda: tw.join_all({"a": A}, "k", sizes=5), PlanError, "at least two"),
 }
 

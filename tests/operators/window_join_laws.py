@@ -37,7 +37,8 @@ def window_joins(a: Source, b: Source) -> dict[str, Callable[[], Node]]:
     found = {f"window_join {window}": joined(window) for window in WINDOWS}
     found |= {
         f"window_join {how}, {window}": joined(window, how)
-        for how in JOIN_KINDS[1:]
+        for how in JOIN_KINDS
+        if how != "inner"
         for window in ("band", "widjoin")
     }
     found |= {

@@ -43,7 +43,7 @@ def test_every_operator_states_every_fact(kind: type[Node], fact: str) -> None:
 
 
 def test_all_exported_operators_are_examined() -> None:
-    exported = {getattr(nodes, name) for name in nodes.__all__ if name != "Node"}
+    exported = [getattr(nodes, name) for name in nodes.__all__ if name != "Node"]
     kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Node)}
     assert kinds <= set(_operators())
 

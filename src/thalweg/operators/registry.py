@@ -121,7 +121,7 @@ def _kernel_for(node: Node, consistency: Consistency) -> Operator:
         return _apply(node, consistency)
     if isinstance(node, TopK):
         return _top_k(node, consistency)
-    if isinstance(node, Join) and node.how == "inner":
+    if isinstance(node, Join) and node.kind.only_pairs:
         return JoinKernel(node)
     if isinstance(node, Join):
         return MatchJoinKernel(node) if node.whole else CoverageKernel(node)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from thalweg.expr import col
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import count
+from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.nodes import Node
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow, SessionWindow, SlideByTuple, SnapshotWindow
@@ -64,7 +65,7 @@ def examples() -> Iterator[tuple[str, Node]]:
     yield "top_k", nodes.TopK(rows, 3, col("v"), keys=("k",))
     lasting = nodes.Source("l", rows.schema, declared=StreamProperties(firm_ends=True))
     for how in ("inner", "semi"):
-        result = value if how == "inner" else ()
+        result = value if JOIN_KINDS[how].pairs else ()
         pairs = tuple((name, col(f"l.{name}")) for name, _ in result)
         yield f"{how} join", nodes.Join(lasting, other, keys, keys, how=how, result=pairs)
 

@@ -16,6 +16,7 @@ from thalweg.errors import PlanError, did_you_mean
 from thalweg.expr import Column, Expr, Literal, call
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START, substitute
+from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import (
     AlterLifetime,
@@ -44,7 +45,7 @@ __all__ = [
 
 Keys = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
-STAMPS = ("later", "earlier", "left", "right")
+STAMPS = JOIN_KINDS["inner"].stamps
 
 
 def is_of_points(node: Node) -> bool:
@@ -82,6 +83,7 @@ def window_join(
     at: str,
 ) -> Node:
     """The plan of a window join; `result` says the columns of a pair, without its times."""
+    kind = JOIN_KINDS[how]
     _refuse_stamp(at, how)
     left, right = (
         timed(side, time, name, which)
@@ -95,7 +97,7 @@ def window_join(
     if inside is not None:
         where = inside if where is None else where & inside
     left, right = Retime(left, *window.left()), Retime(right, *window.right())
-    if how in ("semi", "anti"):
+    if kind.only_left_rows:
         matched = Join(left, right, left_keys, right_keys, where, how, whole=True)
         stamped = AlterLifetime(matched, Column(names[0]), 1)
         return Select(stamped, tuple((name, Column(name)) for name in sides[0].schema.names))
@@ -106,13 +108,9 @@ def window_join(
         *((name, substitute(expr, times_of_pairs)) for name, expr in result),
         *carried,
     )
-    left_only = (
-        one_side(columns, left.schema, right.schema, "l", shared) if how in ("left", "full") else ()
-    )
+    left_only = one_side(columns, left.schema, right.schema, "l", shared) if kind.left_alone else ()
     right_only = (
-        one_side(columns, right.schema, left.schema, "r", shared)
-        if how in ("right", "full")
-        else ()
+        one_side(columns, right.schema, left.schema, "r", shared) if kind.right_alone else ()
     )
     joined = Join(
         left,
@@ -124,7 +122,7 @@ def window_join(
         columns,
         left_only,
         right_only,
-        whole=how != "inner",
+        whole=not kind.only_pairs,
     )
     return AlterLifetime(joined, _stamp(at, [Column(name) for name in names]), 1)
 
@@ -158,7 +156,9 @@ def asof_join(
         lasting = Shift(lasting, 1)
     signal = ClipBy(lasting, lasting, keys[1], keys[1])
     columns = (*result, *carried)
-    left_only = one_side(columns, left.schema, signal.schema, "l") if how == "left" else ()
+    left_only = (
+        one_side(columns, left.schema, signal.schema, "l") if JOIN_KINDS[how].left_alone else ()
+    )
     return Join(left, signal, *keys, how=how, result=columns, left_only=left_only)
 
 
@@ -287,15 +287,9 @@ def _refuse_stamp(at: str, how: str) -> None:
             f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got "
             f"{at!r}."
         )
-    fits = {
-        "left": ("later", "left"),
-        "right": ("later", "right"),
-        "full": ("later",),
-        "semi": ("later", "left"),
-        "anti": ("later", "left"),
-    }
-    if at not in fits.get(how, STAMPS):
+    possible = JOIN_KINDS[how].stamps
+    if at not in possible:
         raise PlanError(
             f"window_join: rows of a {how} join may lack the other time; at must be "
-            f"{' or '.join(fits[how])}, not {at!r}."
+            f"{' or '.join(possible)}, not {at!r}."
         )

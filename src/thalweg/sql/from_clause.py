@@ -7,10 +7,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from thalweg.expr import Column
+from thalweg.plan.join_kinds import ASOF_KINDS, JoinName
 from thalweg.sql.expressions import Context, RowReader, conjuncts
 from thalweg.sql.joins import (
     Input,
-    JoinKind,
     Stay,
     asof_join,
     at_the_latest,
@@ -25,7 +25,7 @@ from thalweg.sql.syntax import WindowClause
 
 __all__ = ["Query", "read_from"]
 
-_JOINS: dict[tuple[str, str], JoinKind] = {
+_JOINS: dict[tuple[str, str], JoinName] = {
     ("", ""): "inner",
     ("", "INNER"): "inner",
     ("", "CROSS"): "inner",
@@ -191,11 +191,9 @@ def _with_function_window(context: Context, item: Input, inputs: list[Input]) ->
     return replace(item, stay=Stay(window.size, tumbling=True))
 
 
-def _kind(context: Context, node: exp.Expr) -> JoinKind:
+def _kind(context: Context, node: exp.Expr) -> JoinName:
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
-    if (side, kind) not in _JOINS or (
-        _is_asof(node) and _JOINS[side, kind] not in ("inner", "left")
-    ):
+    if (side, kind) not in _JOINS or (_is_asof(node) and _JOINS[side, kind] not in ASOF_KINDS):
         join_kind = " ".join(
             word for word in (str(node.args.get("method") or ""), side, kind) if word
         )

@@ -13,12 +13,12 @@ one that has one, counts at its time stamp.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal as Choice
 
 from sqlglot import exp
 
 from thalweg.expr import Column, call, lit
 from thalweg.plan.expressions import START
+from thalweg.plan.join_kinds import JOIN_KINDS, JoinName
 from thalweg.plan.join_windows import JoinWindow, ranges, same_window
 from thalweg.plan.nodes import Retime
 from thalweg.plan.window_joins import is_of_points
@@ -30,9 +30,7 @@ from thalweg.sql.syntax import Amount, WindowClause
 from thalweg.sql.windows import is_rows, require_time
 from thalweg.stream import Stream
 
-__all__ = ["Input", "JoinKind", "Stay", "asof_join", "at_the_latest", "join", "stay_of", "staying"]
-
-JoinKind = Choice["inner", "left", "right", "full", "semi", "anti"]
+__all__ = ["Input", "Stay", "asof_join", "at_the_latest", "join", "stay_of", "staying"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def join(
     left: Input,
     right: Input,
     conditions: list[exp.Expr],
-    how: JoinKind,
+    how: JoinName,
     used: frozenset[str] | None,
 ) -> Relation:
     """The pairs of two inputs; `used` names the columns that the query goes on with (None: all)."""
@@ -103,7 +101,7 @@ def join(
     pair = Pair.of(left.relation, right.relation, used)
     on, where = pair.conditions(context, conditions)
     left_stream, right_stream = left.relation.stream, right.relation.stream
-    select = None if how in ("semi", "anti") else pair.select
+    select = pair.select if JOIN_KINDS[how].pairs else None
     with context.text.at(right.node):
         if window is None:
             joined = left_stream.join(right_stream, on, where=where, how=how, select=select)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError
 from thalweg.expr import Expr, ExprLike, as_expr
 from thalweg.model.time import Duration
 from thalweg.plan import nodes
+from thalweg.plan.join_kinds import ASOF_KINDS, JOIN_KINDS, join_kind
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Named, Node
 from thalweg.plan.window_joins import asof_join, is_of_points, one_side, window_join
@@ -35,10 +35,11 @@ class JoinColumns:
 
     def check(self, how: str) -> None:
         """Refuse columns that this kind of join does not have."""
-        if how in ("semi", "anti"):
+        kind = JOIN_KINDS[how]
+        if kind.only_left_rows:
             _refuse_select("join", how, self.select, self.left_only, self.right_only)
-        elif (self.left_only is not None and how not in ("left", "full")) or (
-            self.right_only is not None and how not in ("right", "full")
+        elif (self.left_only is not None and not kind.left_alone) or (
+            self.right_only is not None and not kind.right_alone
         ):
             raise PlanError(
                 "join: left_only= is for left and full joins, right_only= for right and full "
@@ -57,7 +58,7 @@ def join_node(
     endless: tuple[str, ...],
 ) -> Node:
     """Rows that match while both last."""
-    _require_kind("join", how, nodes.JOIN_KINDS)
+    kind = join_kind(how, "join")
     if is_of_points(left) and is_of_points(right):
         raise PlanError(
             "join: rows of both streams are points, which meet only at the same instant. Say over "
@@ -68,18 +69,18 @@ def join_node(
     left_keys, right_keys = key_pairs(on)
     predicate = None if where is None else as_expr(where)
     columns.check(how)
-    if how in ("semi", "anti"):
+    if kind.only_left_rows:
         return nodes.Join(left, right, left_keys, right_keys, predicate, how, endless=endless)
     result, shared = _result(left, right, (left_keys, right_keys), columns.select)
     left_only: Named = ()
     right_only: Named = ()
-    if how in ("left", "full"):
+    if kind.left_alone:
         left_only = (
             one_side(result, left.schema, right.schema, "l")
             if columns.left_only is None
             else named_columns(columns.left_only)
         )
-    if how in ("right", "full"):
+    if kind.right_alone:
         right_only = (
             one_side(result, right.schema, left.schema, "r", shared)
             if columns.right_only is None
@@ -118,8 +119,8 @@ def window_join_node(
             "window_join: window must be band(...), ranges(...), same_window(...), widjoin(...) or "
             f"a JoinWindow; got {window!r}."
         )
-    _require_kind("window_join", how, nodes.JOIN_KINDS)
-    if how in ("semi", "anti"):
+    kind = join_kind(how, "window_join")
+    if kind.only_left_rows:
         _refuse_select("window_join", how, select)
     keys = key_pairs(on)
     result, shared = _result(left, right, keys, select)
@@ -149,11 +150,7 @@ def asof_join_node(
     names: tuple[str, str],
 ) -> Node:
     """Each left row with the latest right row that is not later."""
-    if how not in ("inner", "left"):
-        raise PlanError(
-            f"asof_join: how must be inner or left{did_you_mean(how, ('inner', 'left'))} Got "
-            f"{how!r}."
-        )
+    join_kind(how, "asof_join", ASOF_KINDS)
     keys = key_pairs(on)
     result, _ = _result(left, right, keys, select)
     limit = None if within is None else positive_ticks(within, "asof_join within")
@@ -170,13 +167,6 @@ def _result(
         return named_columns(select), set()
     shared = shared_keys(*keys)
     return default_result(left.schema, right.schema, shared), shared
-
-
-def _require_kind(what: str, how: str, kinds: Sequence[str]) -> None:
-    if how not in kinds:
-        raise PlanError(
-            f"{what}: how must be one of {', '.join(kinds)}{did_you_mean(how, kinds)} Got {how!r}."
-        )
 
 
 def _refuse_select(what: str, how: str, *columns: Columns | None) -> None:

@@ -21,6 +21,7 @@ from thalweg.plan.aggregates import (
     min_,
     sum_,
 )
+from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.join_windows import band
 from thalweg.plan.nodes import Join, walk
 from thalweg.stream import GroupedStream, Stream
@@ -104,7 +105,7 @@ def _select(site: Site) -> Stream:
     return site.stream.select(**dict(zip(site.names, chosen, strict=True)))
 
 
-_HOWS = ("inner", "left", "right", "full", "semi", "anti")
+_HOWS = tuple(JOIN_KINDS)
 
 
 def _pair(site: Site) -> dict[str, Expr]:

@@ -49,7 +49,7 @@ class CoverageKernel(OuterKernel):
 
     def __init__(self, node: Join) -> None:
         super().__init__(node)
-        self._covered = node.how == "semi"
+        self._covered = node.kind.left_matched
 
     def process(self, port: int, batch: Batch) -> Batch:
         answers = self._change(port, Delta.of_batch(batch)) if len(batch) else []

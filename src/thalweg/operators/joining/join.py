@@ -91,7 +91,9 @@ class JoinKernel(Operator):
         self._progress = BothSides(partial(scoped_by_key, node))
         left_names = self._sides[0].schema.names
         self._result = (
-            None if node.left_rows_stay else PairProjection(node.result, node.schema, left_names)
+            None
+            if node.kind.only_left_rows
+            else PairProjection(node.result, node.schema, left_names)
         )
         self._predicate = (
             None if node.predicate is None else PairCondition(node.predicate, left_names)

@@ -94,7 +94,7 @@ class MatchJoinKernel(OuterKernel):
 
     def _shown(self, count: Times) -> Bools:
         """Whether a row with so many matches is part of the answer by itself."""
-        return count > 0 if self._node.how == "semi" else count == 0
+        return count > 0 if self._node.kind.left_matched else count == 0
 
     def _matchable(self, port: int, delta: Delta) -> Bools:
         valid = np.ones(len(delta), np.bool_)

@@ -18,14 +18,6 @@ from thalweg.plan.nodes import Join, Named
 
 __all__ = ["OuterKernel"]
 
-_PRESERVED = {
-    "left": (True, False),
-    "right": (False, True),
-    "full": (True, True),
-    "semi": (True, False),
-    "anti": (True, False),
-}
-
 
 class OuterKernel(JoinKernel):
     marks_alone: int
@@ -33,8 +25,8 @@ class OuterKernel(JoinKernel):
 
     def __init__(self, node: Join) -> None:
         super().__init__(node)
-        self._preserved = _PRESERVED[node.how]
-        self._gives_pairs = node.how in ("left", "right", "full")
+        self._preserved = node.kind.preserved
+        self._gives_pairs = node.kind.pairs
         self._alone_columns: tuple[Named, Named] = (node.left_only, node.right_only)
         self._alone_projection = tuple(
             Projection(columns, node.schema) if kept and self._gives_pairs else None

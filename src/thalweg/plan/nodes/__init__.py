@@ -1,9 +1,11 @@
 """Logical nodes: what a query means, without a word about how it runs."""
 
+from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.arrivals import StampArrivals
 from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
 from thalweg.plan.nodes.chronicle import Chronicle
+from thalweg.plan.nodes.clip_by import ClipBy
 from thalweg.plan.nodes.detect import Detect, Register
 from thalweg.plan.nodes.groups import (
     Distinct,
@@ -13,6 +15,7 @@ from thalweg.plan.nodes.groups import (
     TopK,
     WindowAggregate,
 )
+from thalweg.plan.nodes.join import Join
 from thalweg.plan.nodes.lifetimes import (
     AlterLifetime,
     Chop,
@@ -26,13 +29,13 @@ from thalweg.plan.nodes.lifetimes import (
 )
 from thalweg.plan.nodes.merge import Merge
 from thalweg.plan.nodes.merged_source import MergedSource
-from thalweg.plan.nodes.pairs import JOIN_KINDS, ClipBy, Join, Union
 from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe, InOrder
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
 from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
+from thalweg.plan.nodes.union import Union
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 from thalweg.plan.nodes.wid_apply import WidApply
 

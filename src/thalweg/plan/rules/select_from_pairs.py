@@ -28,12 +28,12 @@ def apply(node: Node) -> Node | None:
     pairs = node.input
     if isinstance(pairs, Chronicle):
         return replace(pairs, result=_picked(pairs.result, picked))
-    if isinstance(pairs, Join) and not pairs.left_rows_stay:
+    if isinstance(pairs, Join) and pairs.kind.pairs:
         return replace(
             pairs,
             result=_picked(pairs.result, picked),
-            left_only=_picked(pairs.left_only, picked) if pairs.how in ("left", "full") else (),
-            right_only=_picked(pairs.right_only, picked) if pairs.how in ("right", "full") else (),
+            left_only=_picked(pairs.left_only, picked) if pairs.kind.left_alone else (),
+            right_only=_picked(pairs.right_only, picked) if pairs.kind.right_alone else (),
         )
     return None
 

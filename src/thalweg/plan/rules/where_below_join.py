@@ -37,15 +37,19 @@ def apply(node: Node) -> Node | None:
 
 def _left_names(join: Join) -> dict[str, str]:
     """Result columns that are plainly columns of the left side."""
-    if join.how in ("semi", "anti"):
+    if join.kind.only_left_rows:
         return {name: name for name in join.left.schema.names}
+    if not join.kind.left_in_all:
+        return {}
     names = _side(join, "l.", join.left, join.right)
-    return _kept(names, {"inner": names, "left": passed_on(join.left_only)}.get(join.how, {}))
+    return _kept(names, passed_on(join.left_only)) if join.kind.left_alone else names
 
 
 def _right_names(join: Join) -> dict[str, str]:
+    if not join.kind.right_in_all:
+        return {}
     names = _side(join, "r.", join.right, join.left)
-    return _kept(names, {"inner": names, "right": passed_on(join.right_only)}.get(join.how, {}))
+    return _kept(names, passed_on(join.right_only)) if join.kind.right_alone else names
 
 
 def _kept(pairs: dict[str, str], alone: Mapping[str, str]) -> dict[str, str]:
