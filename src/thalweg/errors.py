@@ -7,21 +7,21 @@
     │   ├── TypeMismatchError
     │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
     │   ├── WindowError           a window or duration that makes no sense
-    │   └── SqlError              a query in SQL that cannot be understood; shows the line with a caret under the place
-    ├── InputError                the data is wrong; what was pushed is refused whole, state is unharmed
+    │   └── SqlError              a query in SQL that cannot be understood; a caret shows the place
+    ├── InputError                the data is wrong; a push is refused whole, state is unharmed
     │   ├── MalformedElementError
     │   ├── LifetimeError         an end before its start, a reach over too many windows
     │   ├── TimeRangeError        a time that is null, not finite, not whole or too large
     │   ├── UnknownRowError       an adjust whose row is not there when it comes
     │   ├── ProgressError         a CTI that goes back, for all rows or for a group
     │   ├── SchemaChangeError     columns that differ from the ones declared
-    │   ├── LateEventError        an event that breaks its source's promise, under the policy `error`
+    │   ├── LateEventError        an event that breaks its source's promise, if late is `error`
     │   └── ReceiverError         a receiver that does not answer
     ├── EvaluationError           an expression that failed on a row
     ├── ModuleError               a user's module that failed on a window, under the policy `fail`
-    ├── SoundnessError            an output that breaks a promise made before it (a bug in an operator)
-    ├── MissingPackageError       an optional package that is not installed; says which extra brings it
-    └── StateError                a snapshot that does not belong to this query, or state that a failure has spoilt
+    ├── SoundnessError            an output that breaks a promise made before it: an operator's bug
+    ├── MissingPackageError       an optional package that is not installed; names its extra
+    └── StateError                a snapshot of another query, or state that a failure has spoilt
 
 A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
 line. What is legal but seldom meant is a `WindowWarning`; input that was passed over is an

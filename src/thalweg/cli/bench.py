@@ -84,7 +84,8 @@ def load(checkout: Path, name: str) -> Callable[..., None]:
 def format_table(figures: list[Figure]) -> str:
     """Figures as aligned columns.
 
-    >>> print(format_table([Figure("core", "throughput", 2500000.0, "rows/s", {"query": "filter"}), Figure("core", "state", 17, "B", {})]))
+    >>> time = Figure("core", "throughput", 2500000.0, "rows/s", {"query": "filter"})
+    >>> print(format_table([time, Figure("core", "state", 17, "B", {})]))
     metric          value  unit    params
     throughput  2,500,000  rows/s  query=filter
     state              17  B

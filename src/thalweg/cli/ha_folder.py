@@ -53,9 +53,10 @@ class QueryFile:
         """How replicas of the query are merged. Levels below R3 need an order that logs of several
         buckets do not have."""
         found = Merge((self.query.node,)).choose(final=self.is_final)
+        if found.level == "R4":
+            return LevelChoice("R4", reason=found.reason)
         groups = Merge((self.query.node,)).choose(final=False).groups
-        level = "R4" if found.level == "R4" else "R3"
-        return LevelChoice(level, groups if level == "R3" else (), reason=found.reason)  # type: ignore[arg-type]
+        return LevelChoice("R3", groups, reason=found.reason)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.cli.sql_run import Job, Sink
 from thalweg.cli.sql_sources import Place, parse_options

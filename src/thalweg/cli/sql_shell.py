@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -24,8 +25,9 @@ __all__ = ["Shell", "Words", "prompt", "words_of"]
 
 _HELP = """\
 A statement ends with ';'. Ctrl-C stops the one that runs; quit, exit and Ctrl-D leave.
-  CREATE TABLE name WITH ('path' = 'folder', 'time' = 'ts'), CREATE VIEW name AS SELECT ..., INSERT INTO name SELECT ...,
-  SHOW TABLES, DESCRIBE name, EXPLAIN SELECT ..., SELECT ... FROM 'file.csv'
+  CREATE TABLE name WITH ('path' = 'folder', 'time' = 'ts'), CREATE VIEW name AS SELECT ...,
+  INSERT INTO name SELECT ..., SHOW TABLES, DESCRIBE name, EXPLAIN SELECT ...,
+  SELECT ... FROM 'file.csv'
   \\d                 the streams and their columns
   \\source NAME=PLACE one more stream: \\source Main=packets time=ts disorder='1 min'
   \\set NAME=VALUE    a parameter, said as :name
@@ -33,9 +35,11 @@ A statement ends with ';'. Ctrl-C stops the one that runs; quit, exit and Ctrl-D
   \\q                 leave"""
 
 _KEYWORDS = (
-    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION ALL", "JOIN", "LEFT JOIN", "ON", "AS", "AND", "OR", "NOT", "WITH", "DISTINCT",
-    "RANGE", "SLIDE", "WA", "PA", "RATTR", "SATTR", "TUMBLING", "ALL", "rows", "row-num", "rank(", "minutes", "seconds", "INTERVAL",
-    "TUMBLE(", "HOP(", "SESSION(", "SNAPSHOT(", "COUNT(", "TABLE", "DESCRIPTOR(", "PARTITION BY", "window_start", "window_end",
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION ALL", "JOIN", "LEFT JOIN", "ON", "AS",
+    "AND", "OR", "NOT", "WITH", "DISTINCT", "RANGE", "SLIDE", "WA", "PA", "RATTR", "SATTR",
+    "TUMBLING", "ALL", "rows", "row-num", "rank(", "minutes", "seconds", "INTERVAL", "TUMBLE(",
+    "HOP(", "SESSION(", "SNAPSHOT(", "COUNT(", "TABLE", "DESCRIPTOR(", "PARTITION BY",
+    "window_start", "window_end",
 )  # fmt: skip
 
 
@@ -127,7 +131,7 @@ class Shell:
             held = f"{held}\n{line}" if held else line
             if held.rstrip().endswith(";"):
                 for statement in split(held):
-                    self._try(lambda statement=statement: self.player.play(statement, self.out))  # type: ignore[misc]  # bound now, called now
+                    self._try(partial(self.player.play, statement, self.out))
                 held = ""
 
     def _try(self, action: Callable[[], object]) -> None:

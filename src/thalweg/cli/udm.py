@@ -45,9 +45,8 @@ def list_modules() -> None:
     wide = max((len(entry.label) for entry in entries), default=0)
     for entry in entries:
         kind = entry.kind if isinstance(entry, Module) else "function"
-        click.echo(
-            f"{entry.label:<{wide}}  {kind:<9}  {entry.doc.splitlines()[0] if entry.doc else ''}".rstrip()
-        )
+        summary = entry.doc.splitlines()[0] if entry.doc else ""
+        click.echo(f"{entry.label:<{wide}}  {kind:<9}  {summary}".rstrip())
 
 
 @udm.command("show")

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not marked public
 
 __all__ = ["ALLOWED_TOKENS", "WORD_TOKENS", "ExpressionParser", "ThalwegExpressions"]
 
@@ -176,14 +176,14 @@ def _casting(*, safe: bool) -> type[exp.Expr]:
 
 class ThalwegExpressions(Dialect):
     class Tokenizer(tokens.Tokenizer):
-        IDENTIFIERS = ['"']  # noqa: RUF012 - sqlglot's way to declare
-        COMMENTS = []  # noqa: RUF012
-        KEYWORDS = {**_WORDS, **_SYMBOLS}  # noqa: RUF012
+        IDENTIFIERS = ['"']
+        COMMENTS = []
+        KEYWORDS = {**_WORDS, **_SYMBOLS}
 
     class Parser(ExpressionParser):
-        FUNCTIONS = {}  # noqa: RUF012
-        NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
-        FUNCTION_PARSERS = {  # noqa: RUF012
+        FUNCTIONS = {}
+        NO_PAREN_FUNCTIONS = {}
+        FUNCTION_PARSERS = {
             "CAST": lambda self: self._cast(safe=False),
             "TRY_CAST": lambda self: self._cast(safe=True),
             "EXTRACT": lambda self: self._extract(),
@@ -191,4 +191,4 @@ class ThalwegExpressions(Dialect):
             "SUBSTRING": lambda self: self._substring(),
             "TRIM": lambda self: self._trim(),
         }
-        NO_PAREN_FUNCTION_PARSERS = {"CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS = {"CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}

@@ -66,8 +66,8 @@ _NULL_DOUBLE = pa.scalar(None, _FLOAT64)
 _call = {
     name: pc.get_function(name).call
     for name in (
-        "add_checked", "negate_checked", "abs_checked", "divide", "equal", "if_else", "sqrt", "ln", "exp", "power",
-        "floor", "ceil", "sign", "is_nan", "and_not", "or", "less_equal", "less",
+        "add_checked", "negate_checked", "abs_checked", "divide", "equal", "if_else", "sqrt", "ln",
+        "exp", "power", "floor", "ceil", "sign", "is_nan", "and_not", "or", "less_equal", "less",
     )
 }  # fmt: skip
 _join = pc.get_function("binary_join_element_wise").call

@@ -37,8 +37,8 @@ def is_monotone_in_start(expr: Expr) -> bool:
     """Whether it depends on `_start` alone and never falls while `_start` grows.
 
     >>> from thalweg.expr import parse
-    >>> is_monotone_in_start(parse("_start // 10 * 10 + 5")), is_monotone_in_start(parse("100 - _start"))
-    (True, False)
+    >>> [is_monotone_in_start(parse(text)) for text in ("_start // 10 * 10 + 5", "100 - _start")]
+    [True, False]
     """
     return is_monotone_in(expr, {"_start"})
 
@@ -47,8 +47,8 @@ def is_monotone_in(expr: Expr, columns: Collection[str]) -> bool:
     """Whether it depends on these columns alone and never falls while one of them grows.
 
     >>> from thalweg.expr import parse
-    >>> is_monotone_in(parse("greatest(a, b) + 5"), {"a", "b"}), is_monotone_in(parse("a - b"), {"a", "b"})
-    (True, False)
+    >>> [is_monotone_in(parse(text), {"a", "b"}) for text in ("greatest(a, b) + 5", "a - b")]
+    [True, False]
     """
     return _growth(expr, columns) in (_Growth.STAYS, _Growth.RISES)
 

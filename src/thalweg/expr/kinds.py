@@ -51,8 +51,11 @@ _TO_DOUBLE = pc.CastOptions.unsafe(_FLOAT64)
 _cast = pc.get_function("cast").call
 
 
-class Refusal(Exception):  # noqa: N818 - never leaves the package: translated into the error of the expression at hand
-    """A type, or a constant, that a function does not take."""
+class Refusal(Exception):  # noqa: N818
+    """A type, or a constant, that a function does not take.
+
+    It never leaves the package: it becomes the error of the expression at hand.
+    """
 
 
 def kind_of(type_: pa.DataType) -> str:

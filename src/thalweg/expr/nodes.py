@@ -108,7 +108,8 @@ class Expr(Operators):
         return f"<{type(self).__name__} {self}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, f.name) for f in fields(self) if f.init)  # type: ignore[arg-type]
+        parts = fields(self)  # type: ignore[arg-type]  # every node is a dataclass
+        return type(self), tuple(getattr(self, f.name) for f in parts if f.init)
 
     def _call(self, function: str, *args: object) -> Expr:
         return call(function, *args)
@@ -152,7 +153,7 @@ class Literal(Expr):
     type: pa.DataType | None = None
     scalar: pa.Scalar = field(init=False)
 
-    def __init__(self, value: object, type: pa.DataType | None = None) -> None:  # noqa: A002 - the name of the attribute
+    def __init__(self, value: object, type: pa.DataType | None = None) -> None:  # noqa: A002
         plain = _plain_value(value)
         try:
             scalar = (
@@ -252,7 +253,12 @@ class Cast(Expr):
     safe: bool = False
     """Null where the value does not fit, instead of an error."""
 
-    def __init__(self, expr: Expr, type: pa.DataType, safe: bool = False) -> None:  # noqa: A002, FBT001, FBT002 - the names of the attributes
+    def __init__(
+        self,
+        expr: Expr,
+        type: pa.DataType,  # noqa: A002
+        safe: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
         if not isinstance(type, pa.DataType):
             raise ExpressionError(f"cast takes an Arrow type, such as pa.int64(); got {type!r}.")
         object.__setattr__(self, "expr", expr)

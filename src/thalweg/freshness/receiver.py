@@ -7,7 +7,7 @@ for rows, and `answer` for commands. Both run in one event loop.
 | command | answer |
 | --- | --- |
 | `{"cut": rows}` | a new cut: `{"number", "path", "rows"}` |
-| `{"next": {"after": n, "within": ticks}}` | the oldest open cut after n, or a new one (`batch_cost`) |
+| `{"next": {"after": n, "within": ticks}}` | the oldest open cut after n, or a new one |
 | `{"begin": n}` | a micro-batch that reads the cuts up to n has begun |
 | `{"finish": 1}` | its sink has returned: what was begun is delivered, and staleness ends |
 | `{"deliver": n}` | the cuts up to n are delivered |
@@ -17,7 +17,8 @@ for rows, and `answer` for commands. Both run in one event loop.
 | `{"keys": most}` | the stalest keys: staleness in ticks, rows that arrived and were conflated |
 
 An acknowledgement of rows says that they are on disk; rows that arrive together share one write.
-What is refused is counted by reason and reported to the sender.
+How large a new cut is follows from `batch_cost`. What is refused is counted by reason and reported
+to the sender.
 """
 
 from __future__ import annotations

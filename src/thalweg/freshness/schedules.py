@@ -8,7 +8,7 @@ rate of its updates; c the cost of serving one key.
 | --- | --- |
 | `fifo` | the key whose newest update is the oldest; a new update sends its key to the tail |
 | `in-place` | the key that waits longest; a new update keeps the place of its key |
-| `linecutting-literal` | as in-place; of n keys that wait, one with u < 1 / (c n) goes to the front |
+| `linecutting-literal` | as in-place, but of n waiting keys one with u < 1 / (c n) goes first |
 | `linecutting` | the same with n counting all known keys; keys that cut form a line of their own |
 | `gain` | the key with the largest s^2/2 + s/u |
 | `deadline` | the key whose freshness target runs out, or ran out, first |

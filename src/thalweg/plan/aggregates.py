@@ -1,20 +1,21 @@
 """Aggregate calls: which aggregate, of what, over which rows.
 
-| function | meaning over the rows of a window | no rows pass |
-| --- | --- | --- |
-| count() | number of rows | 0 |
-| count(x) | rows where x is not null | 0 |
-| sum(x), min(x), max(x), avg(x) | of the non-null values | null |
-| variance(x), stddev(x) | of the sample (n - 1) | null for n < 2 |
-| percentile(x, p) | exact, linear between ranks: rank p * (n - 1) | null |
-| percentile(x, p, discrete=True) | exact, the smallest value with at least p of the rows at or below it | null |
-| approx_percentile(x, p) | about the smallest value with at least p of the rows at or below it, from a sketch | null |
-| heavy_hitters(x, share) | the values that make up at least that share of the rows, as text, with how often | null |
-| first(x), last(x) | x of the row with the smallest / largest start; equal starts: the smallest / largest x | null |
-| arg_max(x, by=y), arg_min | x of the row with the largest / smallest y; equal y: the smallest x | null |
-| aggregate_by(a, x) | what your own aggregate `a` says | what it says |
+| function | meaning over the rows of a window |
+| --- | --- |
+| count() | number of rows |
+| count(x) | rows where x is not null |
+| sum(x), min(x), max(x), avg(x) | of the non-null values |
+| variance(x), stddev(x) | of the sample (n - 1); null for n < 2 |
+| percentile(x, p) | exact, linear between ranks: rank p * (n - 1) |
+| percentile(x, p, discrete=True) | exact, the smallest value with at least p of the rows up to it |
+| approx_percentile(x, p) | about the same, from a sketch |
+| heavy_hitters(x, share) | the values of at least that share of the rows, with their counts |
+| first(x), last(x) | x of the row with the smallest / largest start; equal starts: as min / max |
+| arg_max(x, by=y), arg_min | x of the row with the largest / smallest y; equal y: the smallest x |
+| aggregate_by(a, x) | what your own aggregate `a` says |
 
-`where=` limits one aggregate to some rows; it does not remove the window.
+Where no row passes, a count is 0, your own aggregate says what its result is, and all others are
+null. `where=` limits one aggregate to some rows; it does not remove the window.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ Every kind gives the rows of each side a lifetime, such that two rows may meet e
 overlap. Of windows it is their ids that overlap; they are counted in hops of the right side, so
 that lifetimes stay close to the time they are about.
 
-    band(before, after)   l - before <= r < l + after                 left [l - before, l + after), right [r, r + 1)
-    ranges(left, right)   l - right < r < l + left                    each row lives as long as its window is
-    same_window(size)     floor(l / size) = floor(r / size)           the id of the window, on both sides
-    widjoin(...)          some window i of l and j of r are related   left match(l), right wids(r)
+    band(before, after)   l - before <= r < l + after          left [l - before, l + after),
+                                                               right [r, r + 1)
+    ranges(left, right)   l - right < r < l + left             each row lives as long as its window
+    same_window(size)     floor(l / size) = floor(r / size)    the id of the window, on both sides
+    widjoin(...)          some window i of l is related to     left match(l), right wids(r)
+                          some window j of r
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """How an overlapping time window is evaluated, and what that costs.
 
-    differential   sums enter and leave: each pane is added once and taken away once       what adds up exactly (counts, integer sums)
-    panes          sub-query: partial results of panes; super-query: those of a window's panes put together       what is bounded
-    wid            a partial result for each window of each tuple, at once                                         what is bounded
-    rows           rows are kept, and each window is computed from its own                                         everything
-    adaptive       per group wid or rows, whichever takes less memory now; with panes instead of windows, changing over is cheap
+    differential   sums enter and leave: each pane is added once and taken away once.
+                   For what adds up exactly (counts, integer sums)
+    panes          sub-query: partial results of panes; super-query: those of a window's panes put
+                   together. For what is bounded
+    wid            a partial result for each window of each tuple, at once. For what is bounded
+    rows           rows are kept, and each window is computed from its own. For everything
+    adaptive       per group wid or rows, whichever takes less memory now; with panes instead of
+                   windows, changing over is cheap
 
 With a the cost of a tuple in the sub-query, b of a result of it, c of a step of the super-query, a'
 of a tuple in one window; T tuples and P panes a window, G groups a pane, the cost of one window is

@@ -11,7 +11,7 @@ for all rows that were:
 | map, lifetimes | if the key's columns are passed on unchanged (they may be renamed) |
 | newest row per key (`edges`) | on the key: each row lasts until the next of its key |
 | join | of two streams of newest rows, on both keys: then it joins the newest with the newest |
-| aggregate of `newest_window` | by key and mark, the start of rows: the queue serves whole windows |
+| aggregate of `newest_window` | by key and mark, the start of rows: whole windows are served |
 | other windows and aggregates | refused: a window would be answered from the rows that are left |
 | union | as named inputs of one source, whose queue drops what is older; else refused |
 | everything else | refused |

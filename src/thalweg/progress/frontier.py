@@ -31,8 +31,8 @@ _MODES = ("speculative", "eager", "final")
 @dataclass(frozen=True, slots=True)
 class Consistency:
     """
-    >>> Consistency("speculative").threshold(watermark=20, cti=5), Consistency("final").threshold(20, 5)
-    (20, 5)
+    >>> [Consistency(level).threshold(watermark=20, cti=5) for level in ("speculative", "final")]
+    [20, 5]
     >>> Consistency("speculative", hold=10).threshold(watermark=20, cti=5)
     10
     """

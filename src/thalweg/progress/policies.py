@@ -1,13 +1,14 @@
 """Progress policies: how a source comes to its promises. Each is a small fact about a source;
 several make a stronger one together.
 
-    ordered()             rows come in order                                       promise: the newest time
-    late_by(d)            no row comes more than d behind the newest               the newest time - d
-    late_by_rows(n)       no row is overtaken by more than n others                the newest time before the last n rows
-    estimated(p)          lateness is measured; a share p of all rows is on time   the newest time - that slack
-    timer(s)              while a source is silent its clock is read               now - s
-    on_demand(s)          the same, but only when an operator waits for it         now - s
-    (none)                promises come in the data
+    policy            what is true of the source                       its promise
+    ordered()         rows come in order                               the newest time
+    late_by(d)        no row comes more than d behind the newest       the newest time - d
+    late_by_rows(n)   no row is overtaken by more than n others        the newest before the last n
+    estimated(p)      lateness is measured; a share p is on time       the newest time - that slack
+    timer(s)          while a source is silent its clock is read       now - s
+    on_demand(s)      the same, only when an operator waits for it     now - s
+    (none)             promises come in the data
 
 A source promises the latest of what its policies say. `quarantine` is not a promise: it keeps rows
 with an impossible clock away from all of them. What a policy does at work is in

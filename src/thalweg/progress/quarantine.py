@@ -1,7 +1,8 @@
 """Clock quarantine: rows whose clock cannot be right wait outside, so that one clock does not spoil
 the promises of all.
 
-    reference after a row = the q-th largest of the newest times that different keys have shown so far   (or the clock)
+    reference after a row = the q-th largest of the newest times that different keys have shown so
+                            far (or the clock)
     a row at t waits while t > reference + ahead, and comes in just before the row that brings the
     reference near a row at t < reference - behind is set aside
 
@@ -71,7 +72,8 @@ def running_reference(
     Level by level: each holds the largest time that reaches it and passes on what it does not hold,
     or no longer holds. A key that rises leaves its old place.
 
-    >>> reference, _ = running_reference(np.array([5, 99, 6, 7]), np.array([0, 1, 0, 2]), [(MIN_TIME, -1)] * 2)
+    >>> times, keys = np.array([5, 99, 6, 7]), np.array([0, 1, 0, 2])
+    >>> reference, _ = running_reference(times, keys, [(MIN_TIME, -1)] * 2)
     >>> [int(t) if t > MIN_TIME else None for t in reference]
     [None, 5, 6, 7]
     """

@@ -20,7 +20,8 @@ class SourceClock:
     """A value: every change gives another one.
 
     >>> from thalweg.progress.policies import Timer
-    >>> silent = SourceClock(Ingress(progress=(Timer(behind=2, every=5, lull=10),))).at(100).started()
+    >>> ingress = Ingress(progress=(Timer(behind=2, every=5, lull=10),))
+    >>> silent = SourceClock(ingress).at(100).started()
     >>> silent.at(109).timer_fires, silent.at(110).timer_fires, silent.at(110).timer_promise
     (False, True, 108)
     """

@@ -7,9 +7,11 @@ far away, and come as summaries of chunks (`absorb`): then only the promise afte
 The promise before a row is the largest of
 
     what was promised so far, to all rows or to its group
-    the largest time before it minus `disorder`                            (of its partition, if the source has one)
-    what the trackers of the other policies say                            (of its partition)
+    the largest time before it minus `disorder`
+    what the trackers of the other policies say
     with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
+
+where the second and third are those of its partition, if the source has partitions.
 
 Promises that leave are rolled down to the grid that an operator can use (`period`, or the smallest
 hop that reads the source).

@@ -5,8 +5,10 @@ Rows are taken in the order in which they arrived. With a slack s the promise af
 newest time so far minus s, and
 
     completeness(s)   the share of rows that are not late
-    latency(s)        how far the newest time has gone past the end of a window when the window becomes final, in the middle and at worst
-    state(s)          how many rows have come that the promise has not passed, on average and at most
+    latency(s)        how far the newest time has gone past the end of a window when the window
+                      becomes final, in the middle and at worst
+    state(s)          how many rows have come that the promise has not passed, on average and at
+                      most
 
 `advise` measures the three for slacks from none to the largest lateness there is, and proposes the
 smallest with which a named share of the rows is on time.
@@ -96,8 +98,10 @@ def advise(
     suggests.
 
     >>> advice = advise(np.array([1, 2, 5, 3, 8, 9, 4, 12]), target=0.8, window=2)
-    >>> advice.policy, advice.overtaken, [(point.slack, round(point.completeness, 3)) for point in advice.curve]
-    ('late_by("2 us")', 4, [(0, 0.75), (2, 0.875), (5, 1.0)])
+    >>> [(point.slack, round(point.completeness, 3)) for point in advice.curve]
+    [(0, 0.75), (2, 0.875), (5, 1.0)]
+    >>> advice.policy, advice.overtaken
+    ('late_by("2 us")', 4)
     """
     if not len(times):
         raise InputError("there are no rows to measure.")

@@ -22,8 +22,8 @@ def bucket_of(keys: Sequence[pa.Array], length: int, buckets: int) -> Codes:
     """The bucket (0 .. buckets - 1) of each row; equal keys have equal buckets, whatever integer or
     float type they have.
 
-    >>> one, two = bucket_of([pa.array([1, 2, None])], 3, 8), bucket_of([pa.array([1.0, 2.0, None])], 3, 8)
-    >>> bool((one == two).all())
+    >>> whole, floats = [pa.array([1, 2, None])], [pa.array([1.0, 2.0, None])]
+    >>> bool((bucket_of(whole, 3, 8) == bucket_of(floats, 3, 8)).all())
     True
     """
     if buckets == 1 or not keys:

@@ -2,7 +2,7 @@
 
     changelog   `_kind` (`insert` or `adjust`), `_start`, `_end`, `_new_end`, then the payload
     final       `_start`, `_end`, then the payload; for queries with `final` consistency
-    upserts     `_deleted`, `_start`, `_end`, then the payload: the newest row for each group and start
+    upserts     `_deleted`, `_start`, `_end`, then the payload: the newest row of a group and start
 
 Times are ticks (microseconds), or instants where the query has a clock; an end without limit is
 null, and so is what an element does not have.

@@ -62,8 +62,9 @@ class DividedEngine:
     >>> import thalweg as tw
     >>> query = tw.source("s", {"k": "string"}).group_by("k").tumbling(10).aggregate(n=tw.count())
     >>> engine = DividedEngine(query)
-    >>> out = engine.push("s", [tw.point({"k": k}, t) for t, k in enumerate("abcab")]) + engine.finish()
-    >>> sorted((row.payload["k"], row.payload["n"]) for row in tw.elements_of(out) if isinstance(row, tw.Insert))
+    >>> rows = [tw.point({"k": k}, time) for time, k in enumerate("abcab")]
+    >>> out = tw.elements_of(engine.push("s", rows) + engine.finish())
+    >>> sorted((row.payload["k"], row.payload["n"]) for row in out if isinstance(row, tw.Insert))
     [('a', 2), ('b', 2), ('c', 1)]
     """
 

@@ -1,7 +1,8 @@
 """A fragment's state in Spark's state store: one entry per slice, and a directory that says which
 there are.
 
-    "directory"     crc, {"format", "token", "plan": {operator: signature}, "slices": {name: [version, crc]}}
+    "directory"     crc, {"format", "token", "plan": {operator: signature},
+                          "slices": {name: [version, crc]}}
     slice name      Arrow bytes
 
 A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory.

@@ -2,7 +2,8 @@
 
 >>> from thalweg import spark                                                       # doctest: +SKIP
 >>> packets = spark.from_files("packets", time="ts", disorder="1 min", late="drop") # doctest: +SKIP
->>> running = spark.start(packets.group_by("src").tumbling("1 min").aggregate(n=tw.count()))  # doctest: +SKIP
+>>> windows = packets.group_by("src").tumbling("1 min")                             # doctest: +SKIP
+>>> running = spark.start(windows.aggregate(n=tw.count()))                          # doctest: +SKIP
 """
 
 from typing import TYPE_CHECKING, Any

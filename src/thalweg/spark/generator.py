@@ -126,7 +126,8 @@ def make_tick(what: Generator, partition: int, tick: int) -> Batch:
     """The events of one partition in one tick.
 
     >>> what = Generator(100, 10, 1.0, 0.2, 1_000_000, 0, 0, 1, 7, None, None)
-    >>> len(make_tick(what, 0, 5)), make_tick(what, 0, 5).payload.equals(make_tick(what, 0, 5).payload)
+    >>> tick = make_tick(what, 0, 5)
+    >>> len(tick), tick.payload.equals(make_tick(what, 0, 5).payload)
     (10, True)
     """
     size = 0 if what.silent(partition, tick) else max(1, what.rate * TICK_US // 1_000_000)

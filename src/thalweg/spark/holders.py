@@ -40,7 +40,8 @@ _PEEKED = 1 << 16
 
 Main = Callable[[BinaryIO, BinaryIO], None]
 _read_int: Callable[[BinaryIO], int] = pyspark.serializers.read_int
-_read_text: Callable[[BinaryIO], str] = pyspark.serializers.UTF8Deserializer().loads  # type: ignore[no-untyped-call]
+_read_text: Callable[[BinaryIO], str]
+_read_text = pyspark.serializers.UTF8Deserializer().loads  # type: ignore[no-untyped-call]
 
 
 def share_holders() -> None:

@@ -30,7 +30,9 @@ FiguresOf = Callable[[Any], dict[str, Any] | None]
 
 def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
     """
-    >>> progress_line(3, 0.5, {"read": 1000, "cti": 60_000_000, "changes": 7, "adjusts": 2, "late": 1, "state_rows": 9, "state_bytes": 72})
+    >>> state = {"state_rows": 9, "state_bytes": 72}
+    >>> changes = {"read": 1000, "cti": 60_000_000, "changes": 7, "adjusts": 2, "late": 1}
+    >>> progress_line(3, 0.5, changes | state)
     'batch 3  1,000 rows  2,000 rows/s  final up to 1970-01-01 00:01:00  7 changes, 2 retractions  1
     late  state 9 rows, 72 bytes'
     """

@@ -191,7 +191,8 @@ def _with_retries(master: str) -> str:
     """Spark gives tasks of a plain local master one attempt: one dead Python worker would end the
     query.
 
-    >>> [_with_retries(master) for master in ("local", "local[2]", "local[*,8]", "spark://host:7077")]
+    >>> masters = ("local", "local[2]", "local[*,8]", "spark://host:7077")
+    >>> [_with_retries(master) for master in masters]
     ['local[1,4]', 'local[2,4]', 'local[*,8]', 'spark://host:7077']
     """
     plain = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)

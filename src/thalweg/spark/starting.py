@@ -39,7 +39,7 @@ from thalweg.stream import Stream
 __all__ = ["explain", "frame", "start"]
 
 
-def explain(query: Stream | Node, *, format: str = "text") -> str:  # noqa: A002 - the word that others use
+def explain(query: Stream | Node, *, format: str = "text") -> str:  # noqa: A002
     """How a query would run on Spark: its fragments, their exchanges, what runs before each, and
     what they keep; with `format="mermaid"` as a flow chart."""
     plan = fragments_of(query.node if isinstance(query, Stream) else query)

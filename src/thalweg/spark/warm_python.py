@@ -4,10 +4,12 @@ For every source and every query with state, Spark runs `python -m ...` and wait
 has imported Spark anew, half a second each. Where this process starts Spark on its own machine, it
 starts a *template* beside it, and gives Spark a *launcher* in the place of Python:
 
-    launcher   a script that hands its arguments, environment and open files to the template, and ends
-               as the process does that was forked for it; without a template it becomes Python itself
+    launcher   a script that hands its arguments, environment and open files to the template, and
+               ends as the process does that was forked for it; without a template it becomes Python
+               itself
     template   forks a keeper for every launcher, and ends with the process that started it
-    keeper     forks the process, tells the launcher how it ended, and ends it when the launcher is gone
+    keeper     forks the process, reports to the launcher how it ended, and ends it when the
+               launcher is gone
 """
 
 from __future__ import annotations

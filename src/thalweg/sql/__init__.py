@@ -2,13 +2,14 @@
 
 >>> import thalweg as tw
 >>> packets = tw.source("packets", {"srcIP": "string", "len": "int64"}, disorder="1 min")
->>> tw.sql("SELECT srcIP, count(*) AS n [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP", Main=packets)
+>>> windows = "[RANGE 10 minutes, SLIDE 1 minute, WA ts]"
+>>> tw.sql(f"SELECT srcIP, count(*) AS n {windows} FROM Main GROUP BY srcIP", Main=packets)
 <Stream window_aggregate (srcIP string, n int64)>
 
 A query becomes the same plan that the fluent API would build. What cannot work is refused at its
 place in the text:
 
->>> lenn = "SELECT srcIP, sum(lenn) [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP"
+>>> lenn = f"SELECT srcIP, sum(lenn) {windows} FROM Main GROUP BY srcIP"
 >>> tw.sql(lenn, Main=packets)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp, tokens
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # public, though not marked so
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.expr._grammar import ALLOWED_TOKENS, ThalwegExpressions
 from thalweg.sql.syntax import SequenceClause, StreamUnion, TableFunction
@@ -242,11 +242,11 @@ class ThalwegSql(Dialect):
     NULL_ORDERING = "nulls_are_last"
 
     class Tokenizer(ThalwegExpressions.Tokenizer):
-        KEYWORDS = {**ThalwegExpressions.Tokenizer.KEYWORDS, **_WORDS}  # noqa: RUF012 - sqlglot's way to declare
+        KEYWORDS = {**ThalwegExpressions.Tokenizer.KEYWORDS, **_WORDS}
         COMMENTS = tokens.Tokenizer.COMMENTS
 
     class Parser(_Streams):
-        FUNCTIONS = {}  # noqa: RUF012
-        NO_PAREN_FUNCTIONS = {}  # noqa: RUF012
+        FUNCTIONS = {}
+        NO_PAREN_FUNCTIONS = {}
         FUNCTION_PARSERS = ThalwegExpressions.Parser.FUNCTION_PARSERS
         NO_PAREN_FUNCTION_PARSERS = ThalwegExpressions.Parser.NO_PAREN_FUNCTION_PARSERS

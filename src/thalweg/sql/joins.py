@@ -1,9 +1,11 @@
 """Joins of streams, with a window on each.
 
-    A [RANGE a, WA ts], B [RANGE b, WA ts]     rows whose windows, beginning with them, overlap: B.ts - A.ts lies in (-b, a)
-    A, B [RANGE TUMBLING w, WA ts]             rows of the same window of length w
-    A, B                                       rows whose lifetimes overlap, for as long as both last
-    A ASOF JOIN B ON ... AND A.ts >= B.ts      each row of A with the latest row of B before it; a window on B limits how long before
+    A [RANGE a, WA ts], B [RANGE b, WA ts]   rows whose windows, beginning with them, overlap:
+                                             B.ts - A.ts lies in (-b, a)
+    A, B [RANGE TUMBLING w, WA ts]           rows of the same window of length w
+    A, B                                     rows whose lifetimes overlap, for as long as both last
+    A ASOF JOIN B ON ... AND A.ts >= B.ts    each row of A with the latest row of B before it; a
+                                             window on B limits how long before
 
 A pair of a window join is a point at the later of its two times, and carries both; a following
 window may go by either, since each makes promises of its own. A stream without a window, joined to

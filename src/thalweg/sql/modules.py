@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -67,7 +68,9 @@ def answer(windowed: WindowedStream, call: ModuleCall, name: str) -> Stream:
     inputs = tuple(
         str(argument) if isinstance(argument, Column) else argument for argument in call.inputs
     )
-    return windowed.apply(call.module.label, *inputs, params=call.params, name=name, **call.named)  # type: ignore[arg-type]  # inputs by name
+    # the columns of `call.named` are inputs, whatever their names are
+    named: dict[str, Any] = dict(call.named)
+    return windowed.apply(call.module.label, *inputs, params=call.params, name=name, **named)
 
 
 def together(parts: list[Stream], keys: tuple[str, ...]) -> Stream:

@@ -1,6 +1,8 @@
 """OVER: each row with an aggregate of the rows of its partition in the span of time before it.
 
-    SUM(x) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW)
+    SUM(x) OVER (
+        PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW
+    )
 
 The value depends on the partition and the time of a row alone, so it is computed once for each pair
 (k, t) at which there is a row, over the rows with t - 1 hour <= time <= t: a band join of these

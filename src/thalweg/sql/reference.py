@@ -22,13 +22,15 @@ _HEADINGS = {
     "_nested": "Structs, lists, maps",
 }
 _SYMBOLS = {
-    "add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b", "floor_div": "a // b",
-    "mod": "a % b", "negate": "-a", "eq": "a = b", "ne": "a <> b", "lt": "a < b", "le": "a <= b",
-    "gt": "a > b", "ge": "a >= b", "and": "a AND b", "or": "a OR b", "not": "NOT a", "in": "a IN (1, 2)",
+    "add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b",
+    "floor_div": "a // b", "mod": "a % b", "negate": "-a",
+    "eq": "a = b", "ne": "a <> b", "lt": "a < b", "le": "a <= b", "gt": "a > b", "ge": "a >= b",
+    "and": "a AND b", "or": "a OR b", "not": "NOT a", "in": "a IN (1, 2)",
     "is_null": "a IS NULL", "is_not_null": "a IS NOT NULL", "is_distinct": "a IS DISTINCT FROM b",
-    "like": "s LIKE 'a%'", "ilike": "s ILIKE 'a%'", "regexp_like": "s RLIKE '^a'", "concat": "a || b",
+    "like": "s LIKE 'a%'", "ilike": "s ILIKE 'a%'", "regexp_like": "s RLIKE '^a'",
+    "concat": "a || b", "position": "POSITION('a' IN s)",
     "extract": "EXTRACT(hour FROM t)", "at_time_zone": "t AT TIME ZONE 'Europe/Berlin'",
-    "position": "POSITION('a' IN s)", "element_at": "l[1]", "field": "s.name",
+    "element_at": "l[1]", "field": "s.name",
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """SELECT: columns, or groups in windows with their aggregates.
 
-SELECT ...  FROM ... WHERE ...                          rows: a filter and a projection
-... an aggregate, a window or GROUP BY ...              one row for each group and window; HAVING keeps some of them
+SELECT ...  FROM ... WHERE ...                    rows: a filter and a projection
+... an aggregate, a window or GROUP BY ...        one row for each group and window; HAVING keeps
+                                                  some of them
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def sequence_of(
                 name: [str(_key(context, column, step)) for column in partition]
                 for name, step in zip(names, steps, strict=True)
             },
-            mode=str(node.args.get("mode") or "recent").lower(),  # type: ignore[arg-type]  # checked there
+            mode=str(node.args.get("mode") or "recent").lower(),  # type: ignore[arg-type]
             within=ticks(context, within) if isinstance(within, Amount) else None,
             exact=bool(node.args.get("exact")),
             not_between={names[at]: step.stream for at, step in absent.items()} or None,

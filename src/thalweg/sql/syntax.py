@@ -114,14 +114,14 @@ class WindowClause:
 class Windowed(exp.Expression):
     """An expression with a window behind it."""
 
-    arg_types = {"this": True, "clause": True}  # noqa: RUF012 - sqlglot's way to declare
+    arg_types = {"this": True, "clause": True}
 
 
 class Over(exp.Expression):
     """`sum(x) OVER (PARTITION BY k ORDER BY ts RANGE ...)`: `span` is the interval before a row;
     `rows` where rows are counted instead."""
 
-    arg_types = {  # noqa: RUF012
+    arg_types = {
         "this": True,
         "partition": False,
         "order": False,
@@ -133,14 +133,14 @@ class Over(exp.Expression):
 class StreamUnion(exp.Expression):
     """The rows of several streams: `FROM A UNION B AS m`."""
 
-    arg_types = {"expressions": True, "alias": False, "window": False}  # noqa: RUF012
+    arg_types = {"expressions": True, "alias": False, "window": False}
 
 
 class TableFunction(exp.Expression):
     """`TUMBLE(TABLE a, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`: `table` is absent where the first
     argument is not one."""
 
-    arg_types = {  # noqa: RUF012
+    arg_types = {
         "this": True,
         "table": False,
         "partition": False,
@@ -155,7 +155,7 @@ class SequenceClause(exp.Expression):
     """`SEQ(cases AS a, NOT alarms, products AS b) MODE RECENT PARTITION BY belt WITHIN 10 minutes`:
     `absent` are the streams that NOT stands before, each with the number of the step after it."""
 
-    arg_types = {  # noqa: RUF012
+    arg_types = {
         "expressions": True,
         "absent": False,
         "mode": False,

@@ -4,11 +4,11 @@ In FROM, with the columns `window_start` and `window_end` added:
 
     TUMBLE(TABLE s, DESCRIPTOR(ts), size [, offset])
     HOP(TABLE s, DESCRIPTOR(ts), slide, size [, offset])
-    CALENDAR(TABLE s, DESCRIPTOR(ts), 'month' [, 'Europe/Berlin'])   periods of a calendar
-    CUMULATE(TABLE s, DESCRIPTOR(ts), step, size [, offset])  windows that grow by a step up to a size
+    CALENDAR(TABLE s, DESCRIPTOR(ts), 'month' [, 'Europe/Berlin'])  periods of a calendar
+    CUMULATE(TABLE s, DESCRIPTOR(ts), step, size [, offset])        windows that grow up to a size
     SESSION(TABLE s [PARTITION BY key], DESCRIPTOR(ts), gap)
     SNAPSHOT(TABLE s [PARTITION BY key])
-    COUNT(TABLE s [PARTITION BY key], rows [, slide])         windows of so many rows, in the order of their time
+    COUNT(TABLE s [PARTITION BY key], rows [, slide])               of so many rows, by their time
 
 In GROUP BY: TUMBLE(ts, size), HOP(ts, slide, size), SESSION(ts, gap), and Spark's window(ts, size
 [, slide [, offset]]) and session_window(ts, gap). Arguments may be named (`SIZE => INTERVAL '1'
@@ -306,4 +306,4 @@ class _Reader:
         expr = reader.convert(node)
         assert isinstance(expr, Literal)
         with self.context.text.at(node):
-            return duration_us(expr.value, what=self.name)  # type: ignore[arg-type]  # refuses what is none
+            return duration_us(expr.value, what=self.name)  # type: ignore[arg-type]

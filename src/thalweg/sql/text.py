@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.errors import PlanError, SqlError
 from thalweg.expr._grammar import WORD_TOKENS

@@ -2,9 +2,11 @@
 
 window    = '[' part {',' part} ']'
 part      = 'RANGE' ('ALL' | ['TUMBLING'] amount) | 'SLIDE' amount
-          | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute | 'PA' (attribute | '(' attribute {',' attribute} ')')
+          | ('WA' | 'WATTR' | 'RATTR' | 'SATTR') attribute
+          | 'PA' (attribute | '(' attribute {',' attribute} ')')
 amount    = number [unit] | 'text' | name of a parameter
-attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'arrival-time' | 'rank' '(' attribute ')'
+attribute = [stream '.'] column | 'row-num' | 'local-row-num' | 'arrival-time'
+          | 'rank' '(' attribute ')'
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # public, though not marked so
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.errors import did_you_mean
 from thalweg.expr._grammar import ExpressionParser
@@ -47,7 +49,7 @@ class WindowParser(ExpressionParser):
             return this
         return self.expression(Windowed(this=this, clause=clause))
 
-    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:  # noqa: FBT001, FBT002 - sqlglot's
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
         if this is None or self._curr.token_type != TokenType.OVER:
             return super()._parse_window(this, alias)
         self._advance()
@@ -80,7 +82,7 @@ class WindowParser(ExpressionParser):
         if between and not (self._match(TokenType.AND) and self._match_text_seq("CURRENT", "ROW")):
             self.raise_error("the span of an OVER ends with AND CURRENT ROW", self._curr)
 
-    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:  # noqa: FBT001, FBT002 - sqlglot's
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
         return self._parse_bracket(super()._parse_alias(this, explicit=explicit))
 
     def _window_clause(self) -> WindowClause:

@@ -1,12 +1,16 @@
 """Windows in brackets: which kind a clause says, and what that kind is in the engine.
 
-    RANGE r, SLIDE s, WA ts                            sliding over time, ending at multiples of s; tumbling where r = s
-    RANGE TUMBLING r, WA ts                            the same as RANGE r, SLIDE r
-    RANGE ALL, SLIDE s, WA ts                          landmark: everything so far, anew every s
-    RANGE n rows, SLIDE m rows, WA row-num             the last n rows as they arrived, every m rows; WA rank(ts): in the order of time
-    RANGE r, SLIDE s, WA arrival-time                  sliding over the time at which rows arrive, by the clock of the system
-    ... , PA columns                                   for each value of the columns by itself
-    RANGE r, RATTR ts, SLIDE n rows, SATTR row-num     the last r of time, at every n-th row; SATTR rank(ts): in the order of time
+    RANGE r, SLIDE s, WA ts               sliding over time, ending at multiples of s; tumbling
+                                          where r = s
+    RANGE TUMBLING r, WA ts               the same as RANGE r, SLIDE r
+    RANGE ALL, SLIDE s, WA ts             landmark: everything so far, anew every s
+    RANGE n rows, SLIDE m rows, WA a      the last n rows every m rows, a being row-num: as they
+                                          arrived; or rank(ts): in the order of time
+    RANGE r, SLIDE s, WA arrival-time     sliding over the time at which rows arrive, by the clock
+                                          of the system
+    RANGE r, RATTR ts, SLIDE n rows,      the last r of time, at every n-th row, a being row-num or
+        SATTR a                           rank(ts) as above
+    ... , PA columns                      for each value of the columns by itself
 
 A window over time goes by the time stamps of rows, so a row that lasts counts where it starts. WA
 lifetime goes by lifetimes: a row belongs to every window that it touches.

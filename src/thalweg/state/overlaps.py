@@ -37,8 +37,9 @@ def overlapping_pairs(
 ) -> tuple[Codes, Codes]:
     """Every pair of positions with equal codes of 0 or more whose lifetimes overlap.
 
-    >>> both = np.array([0, 0])
-    >>> left_at, right_at = overlapping_pairs(both, np.array([1, 5]), np.array([2, 9]), both, np.array([0, 6]), np.array([4, 7]))
+    >>> codes = np.array([0, 0])
+    >>> left = codes, np.array([1, 5]), np.array([2, 9])
+    >>> left_at, right_at = overlapping_pairs(*left, codes, np.array([0, 6]), np.array([4, 7]))
     >>> list(zip(left_at.tolist(), right_at.tolist()))
     [(0, 0), (1, 1)]
     """

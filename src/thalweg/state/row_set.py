@@ -28,7 +28,8 @@ _FACTORS = tuple(map(np.uint64, (0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0x9E377
 class RowSet(Arrangement):
     """
     >>> held = RowSet(pa.schema([("v", pa.int64())]), what="example")
-    >>> rows = Delta(pa.RecordBatch.from_pydict({"v": [1, 1]}), np.array([0, 5]), np.array([4, 9]), np.ones(2, np.int64))
+    >>> payload, starts, ends = {"v": [1, 1]}, np.array([0, 5]), np.array([4, 9])
+    >>> rows = Delta(pa.RecordBatch.from_pydict(payload), starts, ends, np.ones(2, np.int64))
     >>> held.change(rows)
     >>> held.find_rows(rows.take(np.array([1]))).start, len(held.find_rows(rows.negate()))
     (array([5]), 2)

@@ -1,7 +1,7 @@
 """An arrangement written down and read back.
 
     <name>/<class>/<width>/<slot>/<run>    one run
-    <name>/patch/<number>                  weights and marks that changed after their run was written
+    <name>/patch/<number>                  weights and marks that changed after the run was written
     <name>/tail                            the rows that wait unsorted
 
 A run that did not change is the same object as in the snapshot before.

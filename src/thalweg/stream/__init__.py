@@ -2,7 +2,8 @@
 
 >>> from thalweg.plan.aggregates import count, sum_
 >>> packets = source("packets", {"src": "string", "len": "int64"}, late="drop", disorder="1 min")
->>> packets.where("len > 40").group_by("src").hopping("10 min", "1 min").aggregate(n=count(), bytes=sum_("len"))
+>>> windows = packets.where("len > 40").group_by("src").hopping("10 min", "1 min")
+>>> windows.aggregate(n=count(), bytes=sum_("len"))
 <Stream window_aggregate (src string, n int64, bytes int64)>
 
 A `Stream` wraps one logical node and never changes: every method gives a new stream. Whatever

@@ -57,7 +57,7 @@ class PlannedStream:
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown_method(self, name)
 
-    def explain(self, *, consistency: str | None = None, format: str = "text") -> str:  # noqa: A002 - the word that others use
+    def explain(self, *, consistency: str | None = None, format: str = "text") -> str:  # noqa: A002
         """The plan, what is known about each stream in it, and what the rewrite rules make of it;
         with `format="mermaid"`, the plan as a flow chart."""
         if format not in ("text", "mermaid"):

@@ -46,8 +46,9 @@ _FALSE = Literal(value=False, type=pa.bool_())
 def translate(text: str | float | None, schema: pa.Schema) -> Expr:
     """An expression over the columns of a schema.
 
-    >>> schema = pa.schema([("v", pa.int64())])
-    >>> str(translate("v // 10", schema)) == str(call("floor_div", Column("v"), Literal(10, pa.int64())))
+    >>> columns = pa.schema([("v", pa.int64())])
+    >>> by_hand = call("floor_div", Column("v"), Literal(10, pa.int64()))
+    >>> str(translate("v // 10", columns)) == str(by_hand)
     True
     """
     if not isinstance(text, str):

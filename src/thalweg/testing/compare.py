@@ -25,7 +25,8 @@ _ABSOLUTE = 1e-12
 def difference(expected: Iterable[Row], actual: Iterable[Row]) -> str | None:
     """What is wrong with a table, or None when it is the expected one.
 
-    >>> print(difference([(1, 3, {"v": 1}), (2, 4, {"v": 2})], [(1, 3, {"v": 1}), (2, 5, {"v": 2})]))
+    >>> expected = [(1, 3, {"v": 1}), (2, 4, {"v": 2})]
+    >>> print(difference(expected, [(1, 3, {"v": 1}), (2, 5, {"v": 2})]))
     missing rows:
       (2, 4, {'v': 2}),
     surplus rows:

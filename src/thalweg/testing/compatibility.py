@@ -146,7 +146,8 @@ def compatibility_problem(
 
     >>> from thalweg.model import cti, insert
     >>> left = prefix_of([insert({"p": "A"}, 2, 16), insert({"p": "B"}, 3, 10), cti(14)])
-    >>> print(compatibility_problem({"left": left}, prefix_of([insert({"p": "A"}, 2, 12), cti(13)])))
+    >>> merged = prefix_of([insert({"p": "A"}, 2, 12), cti(13)])
+    >>> print(compatibility_problem({"left": left}, merged))
     C2: the output has {'p': 'A'} from 2 to 12 for ever; no input has this row fully frozen
     """
     return next(iter(incompatibility(inputs, output, multiset=multiset)), None)

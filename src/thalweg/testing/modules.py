@@ -3,10 +3,11 @@
 `check_module` tries every law that a module's methods and properties claim on random windows. For
 windows of rows D, D1, D2:
 
-    the types           every output fits the declared columns, and is stamped within the declared limits
+    the types           every output fits the declared columns, within the declared limits of time
     deterministic       the same rows give the same answer, from a new instance too
     any order           shuffled rows give the same answer
-    steps               result(add(add(empty, D1), D2)) = result(add(empty, D1 + D2)) = compute(D1 + D2)
+    steps               result(add(add(empty, D1), D2)) = result(add(empty, D1 + D2))
+                                                        = compute(D1 + D2)
     remove undoes add   result(remove(add(add(empty, D1), D2), D2)) = result(add(empty, D1))
     merging             merge is associative and agrees with adding; so does merging saved states
     in columns          all windows in one call give what each gives alone; so do merged partials

@@ -43,8 +43,13 @@ def show_element(element: Element) -> str:
     """The call that makes an element.
 
     >>> from thalweg.model import adjust, cti, insert, remove
-    >>> print(*map(show_element, [insert({"v": 1}, 3), adjust({"v": 1}, 3, None, 7), remove({"v": 1}, 3, 7), cti(4, {"v": 1})]), sep="; ")
-    insert({'v': 1}, 3); adjust({'v': 1}, 3, None, 7); remove({'v': 1}, 3, 7); cti(4, {'v': 1})
+    >>> for element in (insert({"v": 1}, 3), adjust({"v": 1}, 3, None, 7), remove({"v": 1}, 3, 7)):
+    ...     print(show_element(element))
+    insert({'v': 1}, 3)
+    adjust({'v': 1}, 3, None, 7)
+    remove({'v': 1}, 3, 7)
+    >>> show_element(cti(4, {"v": 1}))
+    "cti(4, {'v': 1})"
     """
     if isinstance(element, Cti):
         scope = "" if element.scope is None else f", {show_value(element.scope)}"

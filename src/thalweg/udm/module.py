@@ -8,13 +8,15 @@ it.
 
 More methods give the system more freedom; none of them is needed:
 
-    remove(state, delta)                      undoes `add`: a revised window is not added up again
-    merge(one, two)                           two states as one: with `save` and `load`, windows are put together from panes
-    save(state), load(bytes)                  a state as bytes and back
-    compute_groups(columns, offsets)          all windows in one call: rows offsets[i] .. offsets[i + 1] are window i
+    remove(state, delta)               undoes `add`: a revised window is not added up again
+    merge(one, two)                    two states as one: with `save` and `load`, windows are put
+                                       together from panes
+    save(state), load(bytes)           a state as bytes and back
+    compute_groups(columns, offsets)   all windows in one call: rows offsets[i] .. offsets[i + 1]
+                                       are window i
     partials(columns, offsets), merge_groups(states, offsets), results(states)
-                                              the same in two steps, states being columns: panes,
-                                              without a call per window
+                                       the same in two steps, states being columns: panes,
+                                       without a call per window
 
 A time-sensitive module is given events instead of payloads, and the window as the last argument of
 `compute`, `result`, `compute_groups` (`results` too).

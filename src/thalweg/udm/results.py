@@ -25,8 +25,8 @@ __all__ = ["Answers", "Collector", "WrongResult"]
 _MISFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-class WrongResult(Exception):  # noqa: N818 - never leaves the package: it becomes the reason of a failure
-    """Something that cannot be an answer of the module."""
+class WrongResult(Exception):  # noqa: N818
+    """Something that cannot be an answer of the module: it becomes the reason of a failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Slide-by-tuple windows: the range is a span of time, the slide a number of tuples.
 
-    windows(T)    = {t.ts : t in T, every n-th}      n-th by arrival: n divides its number; or by time: n divides its rank
+    windows(T)    = {t.ts : t in T, every n-th}      by arrival: n divides its number;
+                                                     by time: n divides its rank
     extent(w, T)  = {u : w - r < u.ts <= w}
     wids(t, T)    = {w in windows(T) : t.ts <= w < t.ts + r}
 

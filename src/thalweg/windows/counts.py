@@ -1,7 +1,9 @@
 """Count windows: spans that hold N consecutive endpoints of a group's events.
 
-    by start   for distinct starts t1 < t2 < ...:  [ti, t(i+N-1) + 1), and of the events those that start in it
-    by end     for distinct finite ends t1 < t2 < ...:  [ti - 1, t(i+N-1)), and of the events those whose last tick is in it
+    by start   for distinct starts t1 < t2 < ...:  [ti, t(i+N-1) + 1), and of the events those that
+               start in it
+    by end     for distinct finite ends t1 < t2 < ...:  [ti - 1, t(i+N-1)), and of the events those
+               whose last tick is in it
 
 Every distinct endpoint begins a window, as long as there are N from it on. Endpoints are counted,
 not events: which of two events with one start is the N-th would depend on the order of arrival. An

@@ -1,8 +1,10 @@
 """The window kinds of the temporal core.
 
-    snapshot           [a, b) for each pair of consecutive endpoints of the group's events: nothing changes inside
+    snapshot           [a, b) for each pair of consecutive endpoints of the group's events: nothing
+                       changes inside
     hopping(S, H)      [k*H + offset, k*H + offset + S) for every integer k; tumbling when S == H
-    session(gap)       maximal runs of events whose starts are less than `gap` apart: [first start, last start + gap)
+    session(gap)       [first start, last start + gap) of each maximal run of events whose starts
+                       are less than `gap` apart
 
 Membership is by overlap: an event [s, e) belongs to [a, b) when s < b and a < e. A session's
 membership is by start.

@@ -5,7 +5,7 @@ of all tuples):
 
     sliding       extent(w) = {t : o + (w + 1) s - r <= t.a < o + (w + 1) s}
                   wids(t)   = {w >= 0 : floor((t.a - o) / s) <= w <= floor((t.a + r - o) / s) - 1}
-    partitioned   the same for each partition by itself, a being the rank of the tuple in its partition
+    partitioned   the same for each partition alone, a being the rank of the tuple in its partition
     landmark      extent(w) = {t : t.a < o + (w + 1) s}
 
 The first windows are partial: they begin before the origin, and what there is from the origin on

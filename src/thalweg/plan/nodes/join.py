@@ -42,7 +42,8 @@ class Join(KeyedPair):
     `whole`: a row counts as one thing. It is matched when it has a match at all, and then is
     nowhere alone:
 
-    semi:   {(s1, e1, p1) | it has a match};  anti: {(s1, e1, p1) | it has none}; left, right and full as above
+    semi:   {(s1, e1, p1) | it has a match}
+    anti:   {(s1, e1, p1) | it has none}; left, right and full are made of these as above
     """
 
     predicate: Expr | None = None

@@ -174,11 +174,13 @@ class WidAggregate(WidOperator):
     `partition` splits the stream before it is divided into windows, `keys` split each window. A row
     belongs to windows by its start. Lifetimes, for the range r, the slide s and the origin o:
 
-        sliding over time       [o + (w + 1) s - r, o + (w + 1) s), o being the smallest start of all rows if it was not given
+        sliding over time       [o + (w + 1) s - r, o + (w + 1) s), o being the smallest start of
+                                all rows if it was not given
         slide by tuple          [w - r + 1, w + 1): the instants that the window covers
-        sliding over rows       the instant at which its last row was there: the start of that row, by rank; `_at`, by arrival.
-                                A window answers when it is complete
-        landmark                [o + w s, o + w' s), w' being the next window in which the group has a row; without end for the last
+        sliding over rows       the instant at which its last row was there: the start of that row,
+                                by rank; `_at`, by arrival. A window answers when it is complete
+        landmark                [o + w s, o + w' s), w' being the next window in which the group has
+                                a row; without end for the last
         a user's kind           what its `time_range` says
     """
 

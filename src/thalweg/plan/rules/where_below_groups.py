@@ -1,7 +1,8 @@
 """A filter on what identifies a group goes below an operator that treats groups separately.
 
-    where(p(k), G_k(R)) = G_k(where(p(k), R))      G: window aggregate or module, top-k, session (k: its keys);
-                                                   distinct, stitch (k: the payload)
+    where(p(k), G_k(R)) = G_k(where(p(k), R))
+
+    G: window aggregate or module, top-k, session (k: its keys); distinct, stitch (k: the payload)
 
 k being the columns of `Node.identity`. A group is kept or rejected whole, and no group's result
 depends on another's rows. It does not hold, and is not done, for an aggregate with `fill` (the

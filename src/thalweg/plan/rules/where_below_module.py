@@ -1,7 +1,8 @@
 """A filter on columns that a module passes on goes below the module, where the module says that it
 may.
 
-    where(p(c), M(R)) = M(where(p(c), R))      M: an operator over hopping windows that commutes with filters on c
+    where(p(c), M(R)) = M(where(p(c), R))      M: an operator over hopping windows that commutes
+                                                  with filters on c
 
 The module promises it for the rows of one window; that the windows stay what they are without the
 rejected rows holds for windows on a grid alone (the rows themselves cut the others). A window whose

@@ -88,7 +88,8 @@ def oracle(
     >>> import pyarrow as pa
     >>> from thalweg.plan.nodes import ClipDuration, Source
     >>> readings = Source("readings", pa.schema([("v", pa.int64())]))
-    >>> oracle(ClipDuration(readings, 5), {"readings": [(1, 9, {"v": 7}), (2, 4, {"v": 8}), (3, 3, {"v": 9})]})
+    >>> rows = [(1, 9, {"v": 7}), (2, 4, {"v": 8}), (3, 3, {"v": 9})]
+    >>> oracle(ClipDuration(readings, 5), {"readings": rows})
     [(1, 6, {'v': 7}), (2, 4, {'v': 8})]
     """
     return sort_rows(Scene(tables, horizon).rows(query))
