@@ -20,8 +20,9 @@ from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.sources import without_feeds
+from thalweg.spark.feeds import feeds_of
 from thalweg.spark.receiver_feed import Offset, Received, _CutJob, _CutReader, bind_queues
-from thalweg.spark.sources import feeds_of, without_feeds
 from thalweg.stream import Stream
 
 LIMIT = ReadAllAvailable()

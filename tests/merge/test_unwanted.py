@@ -20,8 +20,9 @@ from thalweg.io.unwanted import Unwanted
 from thalweg.model import INFINITY, MIN_TIME, Batch
 from thalweg.plan.nodes import Source, find
 from thalweg.plan.reach import reach_of_sources
+from thalweg.shards.event_files import FileChunks, skips_unwanted
 from thalweg.shards.exchange import Header
-from thalweg.spark.file_feed import Files, _FileJob, _FileReader, skips_unwanted
+from thalweg.spark.file_feed import FileReader, Files
 
 COLUMNS = pa.schema([("k", pa.string())])
 Told = list[tuple[list[int], Header]]
@@ -56,7 +57,7 @@ def read(query: tw.Stream, folder: Path, start: dict[str, int], end: dict[str, i
     """What the reader of the only source hands on between two offsets."""
     [source] = find(query.node, Source)
     sent = Sent()
-    reader = _FileReader(_FileJob(source.feed, sent, COLUMNS, "s", str(folder / "s.files")))  # type: ignore[arg-type]
+    reader = FileReader(FileChunks(source.feed, sent, COLUMNS, "s", str(folder / "s.files")))  # type: ignore[arg-type]
     reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     for part in reader.partitions(start, end):
         list(reader.read(part))
@@ -66,8 +67,8 @@ def read(query: tw.Stream, folder: Path, start: dict[str, int], end: dict[str, i
 def test_files_are_left_out_by_their_statistics_and_rows_by_their_ends(tmp_path: Path) -> None:
     query = skips_unwanted(files(tmp_path, [1, 9, 4], [8, 19, 12], [22, 25]), say(tmp_path, 15))
     [source] = find(query.node, Source)
-    job = _FileJob(source.feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
-    reader = _FileReader(job)
+    job = FileChunks(source.feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
+    reader = FileReader(job)
     first = reader.initialOffset()
     offset = reader.latestOffset(first, reader.getDefaultReadLimit())
     assert offset == {"n": 3, "ended": 0, "unwanted": 15}
@@ -90,8 +91,8 @@ def test_files_that_nobody_wants_do_not_count_towards_a_micro_batch(tmp_path: Pa
     query = files(tmp_path, *times)
     [source] = find(query.node, Source)
     feed = replace(source.feed, files_per_batch=2, unwanted=Unwanted(str(say(tmp_path, 41)), 0))
-    job = _FileJob(feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
-    reader = _FileReader(job)
+    job = FileChunks(feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
+    reader = FileReader(job)
     limit = reader.getDefaultReadLimit()
     first = reader.latestOffset(reader.initialOffset(), limit)
     assert first == {"n": 6, "ended": 0, "unwanted": 41}  # four that are left out, and two

@@ -12,12 +12,13 @@ import pytest
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
 from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
+from thalweg.shards.event_columns import EventColumns
+from thalweg.shards.event_files import FileChunks
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.feeds import Times
-from thalweg.spark.file_feed import Files, _FileJob, _FileReader
+from thalweg.spark.file_feed import FileReader, Files
 from thalweg.spark.streams import from_files
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
@@ -118,15 +119,15 @@ def read(folder: Path, format_: str, **options: Any) -> list[dict[str, Any]]:
     )
     plan = fragments_of(stream.node)
     feed = stream.node.feed  # type: ignore[attr-defined]
-    assert isinstance(feed, Files) and isinstance(feed.times, Times)
-    job = _FileJob(
+    assert isinstance(feed, Files) and isinstance(feed.times, EventColumns)
+    job = FileChunks(
         feed,
         Ingest(targets_of(plan, [0], source="s")),
         stream.schema,
         "s",
         str(folder / "_log"),
     )
-    reader = _FileReader(job)
+    reader = FileReader(job)
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     parts = reader.partitions(reader.initialOffset(), end)
     return [row for part in parts for rows in reader.read(part) for row in rows.to_pylist()]

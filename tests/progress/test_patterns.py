@@ -14,8 +14,8 @@ import thalweg as tw
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import parse
 from thalweg.model.punctuation import Punctuation, before, punctuation, within
+from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.spark.feeds import Times
 from thalweg.spark.streams import from_files
 
 COLUMNS = {"k": "string", "end": "int64", "size": "float64"}
@@ -158,7 +158,7 @@ def test_shards_must_know_that_patterns_come() -> None:
 
 def test_rows_of_a_file_are_patterns(tmp_path: Path) -> None:
     ranges = (("ts", "from", "to"), ("end", "low", "high"))
-    times = Times("ts", punctuation=parse("k = '!'"), ranges=ranges)
+    times = EventColumns("ts", punctuation=parse("k = '!'"), ranges=ranges)
     table = pa.table(
         {
             "ts": [1, 2, 3, 4],

@@ -28,12 +28,13 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import InputError
 from thalweg.io.listing import Found
+from thalweg.shards.event_columns import EventColumns
+from thalweg.shards.event_files import FileChunks
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
 from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.feeds import Times
-from thalweg.spark.file_feed import Files, _FileJob, _FileReader
+from thalweg.spark.file_feed import FileReader, Files
 from thalweg.spark.file_offsets import FilePart
 from thalweg.stream import source
 
@@ -201,11 +202,11 @@ def read(folder: Path, format_: str, data: bytes, *, skip: bool) -> tuple[int, i
     """The rows and the dead letters that the worker's reader makes of a file."""
     (folder / "case.bin").write_bytes(data)
     files = Files(
-        str(folder), format_, Times("ts"), columns=COLUMNS, bad="skip" if skip else "fail"
+        str(folder), format_, EventColumns("ts"), columns=COLUMNS, bad="skip" if skip else "fail"
     )
     stream = source("s", PAYLOAD, insert_only=True)
     ingest = Ingest(targets_of(fragments_of(stream.node), [0, 1], source="s"))
-    reader = _FileReader(_FileJob(files, ingest, PAYLOAD, "s", str(folder / "log" / "s.files")))
+    reader = FileReader(FileChunks(files, ingest, PAYLOAD, "s", str(folder / "log" / "s.files")))
     rows = letters = 0
     for packed in reader.read(FilePart([(0, Found("case.bin", len(data), 0))])):
         for row in packed.to_pylist():

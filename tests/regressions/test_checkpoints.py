@@ -24,9 +24,9 @@ from thalweg.shards.module_digests import module_digests
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.reports import combined_why, read_reports
 from thalweg.shards.sink_folder import SinkFolder
+from thalweg.shards.sources import log_of
 from thalweg.spark.figures import Figures
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
-from thalweg.spark.sources import log_of
 
 # ------------------------------------------------------------------------------------------------
 # the sink belongs to its checkpoint

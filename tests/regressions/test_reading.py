@@ -18,7 +18,8 @@ from thalweg.io.events import events
 from thalweg.io.file_log import FileLog, note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listing import FilePlace
-from thalweg.spark.sources import feeds_of, name_sources
+from thalweg.shards.sources import name_sources
+from thalweg.spark.feeds import feeds_of
 from thalweg.spark.streams import from_files
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("key", pa.string()), ("val", pa.int64())])

@@ -27,8 +27,8 @@ from tests.spark.jobs.flips import Flips
 from tests.spark.jobs.streams import EVENTS, Arrivals, answers, expected, query, run
 from thalweg import spark as ts
 from thalweg.errors import EvaluationError, InputError, SchemaChangeError, StateError, ThalwegError
+from thalweg.shards.event_columns import EventColumns
 from thalweg.spark.failures import BatchFailure, with_short_search
-from thalweg.spark.feeds import Times
 from thalweg.spark.quiet import spark_log
 from thalweg.udm import function
 
@@ -209,10 +209,10 @@ def test_a_column_may_take_another_form_for_the_same_values_only(
     table = pa.table({"ts": [5], "key": ["a"], "value": column})
     payload = pa.schema([("key", pa.string()), ("value", pa.int64())])
     if message is None:
-        assert Times("ts").batch(table, payload, "file f").schema == payload
+        assert EventColumns("ts").batch(table, payload, "file f").schema == payload
     else:
         with pytest.raises(SchemaChangeError, match=re.escape(f"file f: {message}")):
-            Times("ts").batch(table, payload, "file f")
+            EventColumns("ts").batch(table, payload, "file f")
 
 
 # ------------------------------------------------------------------------------------------------

@@ -28,12 +28,13 @@ from thalweg.io.listed import equal_runs
 from thalweg.io.listing import FilePlace
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
+from thalweg.shards.event_columns import EventColumns
+from thalweg.shards.event_files import FileChunks
 from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.feeds import Times
-from thalweg.spark.file_feed import Files, _FileJob, _FileReader
+from thalweg.spark.file_feed import FileReader, Files
 
 TABLE = pa.table(
     {"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])}
@@ -158,7 +159,7 @@ def test_a_file_that_is_gone_is_an_error_unless_it_was_set_aside(folder: Path) -
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(PlanError, match="the format must be one of parquet, arrow, csv, json"):
-        Files("events", "xml", Times("ts"))
+        Files("events", "xml", EventColumns("ts"))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -435,7 +436,7 @@ def test_runs_of_equal_names(data: st.DataObject) -> None:
 # the reader
 
 
-def reader(folder: Path, **options: Any) -> _FileReader:
+def reader(folder: Path, **options: Any) -> FileReader:
     stream = spark.from_files(
         str(folder),
         time="ts",
@@ -446,11 +447,11 @@ def reader(folder: Path, **options: Any) -> _FileReader:
     assert isinstance(stream.node, Source)
     ingest = Ingest(targets_of(fragments_of(stream.node), [0], source=stream.node.name))
     log = str(folder.parent / "checkpoint" / "s.files")
-    return _FileReader(_FileJob(stream.node.feed, ingest, stream.node.columns, "events", log))
+    return FileReader(FileChunks(stream.node.feed, ingest, stream.node.columns, "events", log))
 
 
 def chunks(
-    mine: _FileReader, start: dict[str, int], end: dict[str, int]
+    mine: FileReader, start: dict[str, int], end: dict[str, int]
 ) -> list[tuple[Header, list[Any]]]:
     found = []
     for part in mine.partitions(start, end):
@@ -541,7 +542,7 @@ def test_a_file_with_other_columns_is_refused_by_name(folder: Path) -> None:
     write(folder / "a", pa.table({"ts": [1], "k": ["x"]}), "parquet")
     stream = spark.from_files(str(folder), time="ts")
     assert isinstance(stream.node, Source) and stream.schema == pa.schema([("k", pa.string())])
-    times = Times("ts")
+    times = EventColumns("ts")
     with pytest.raises(
         SchemaChangeError, match="file b: the column 'k' is int64, the source declared string"
     ):

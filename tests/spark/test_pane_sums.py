@@ -25,10 +25,11 @@ from thalweg.shards.exchange import Header, batch_of_blob
 from thalweg.shards.fragments import sources_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.sources import without_feeds
 from thalweg.spark import pane_sums, run_time_classes
+from thalweg.spark.feeds import feeds_of
 from thalweg.spark.frame_feed import Frame
 from thalweg.spark.pane_sums import Summing, summing_of
-from thalweg.spark.sources import feeds_of, without_feeds
 from thalweg.testing import assert_same_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]

@@ -10,11 +10,11 @@ import pytest
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import parse
 from thalweg.model.time import MIN_TIME
-from thalweg.spark.feeds import Times
+from thalweg.shards.event_columns import EventColumns
 from thalweg.spark.streams import from_files
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
-TIMES = Times("ts", punctuation=parse("k = 'promise'"))
+TIMES = EventColumns("ts", punctuation=parse("k = 'promise'"))
 
 
 def rows(*given: tuple[int, str | None, int]) -> pa.Table:
@@ -48,7 +48,7 @@ def test_punctuation_must_be_a_condition(tmp_path: object) -> None:
 
 
 def test_a_row_of_punctuation_may_speak_of_its_own_group_alone() -> None:
-    per_group = Times("ts", punctuation=parse("v = 0"), per=("k",))
+    per_group = EventColumns("ts", punctuation=parse("v = 0"), per=("k",))
     batch, header = per_group.chunk(
         rows((5, "a", 1), (9, "a", 0), (4, "b", 0), (7, "a", 0), (3, None, 0)), SCHEMA, "here"
     )

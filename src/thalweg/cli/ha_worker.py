@@ -71,7 +71,7 @@ def _on_spark(
     folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
 ) -> None:
     from thalweg import spark
-    from thalweg.spark.file_feed import skips_unwanted
+    from thalweg.shards.event_files import skips_unwanted
 
     trigger = "available now" if finish else "at once"
     spark.start(
@@ -89,9 +89,9 @@ class FileSource:
     """The files of one source, read in-process as its query on Spark reads them."""
 
     def __init__(self, node: Source, checkpoint: Path) -> None:
-        from thalweg.spark.file_feed import Files, can_skip
+        from thalweg.shards.event_files import EventFiles, can_skip
 
-        if not isinstance(node.feed, Files) or node.feed.times is None:
+        if not isinstance(node.feed, EventFiles) or node.feed.times is None:
             raise PlanError(
                 f"source {node.name!r}: in-process replicas read files (spark.from_files); others "
                 "run on Spark."

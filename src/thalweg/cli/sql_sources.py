@@ -150,15 +150,15 @@ class Place:
                 yield events.slice(at, rows)
 
     def _generated_tables(self) -> Iterator[pa.Table]:
-        from thalweg.spark.generator import from_generator, make_tick
+        from thalweg.spark.generator_feed import from_generator
 
         node = from_generator(name=self.name, **self.options).node
         feed = getattr(node, "feed")  # noqa: B009 - a plan does not look into feeds
         if feed.ticks is None:
             raise PlanError(f"source {self.name}: {_ENDLESS}")
         for tick in range(feed.ticks):
-            for partition in range(feed.partitions):
-                batch = make_tick(feed, partition, tick)
+            for partition in range(feed.events.partitions):
+                batch = feed.events.tick(partition, tick)
                 columns = {"_start": batch.start, "_end": batch.end}
                 yield pa.table(
                     {

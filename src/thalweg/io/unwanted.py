@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thalweg.model.time import INFINITY, MIN_TIME
 
-__all__ = ["Unwanted"]
+if TYPE_CHECKING:
+    from thalweg.io.listing import FilePlace
+
+__all__ = ["FileTimes", "Unwanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,26 @@ class Unwanted:
         if cti <= MIN_TIME or cti >= INFINITY:
             return lower_bound
         return max(lower_bound, cti - self.reach)
+
+
+@dataclass(frozen=True, slots=True)
+class FileTimes:
+    """The times of the files of a source, as far as they are known without reading rows."""
+
+    format: str
+    column: str | None
+    """The column of the time; None: the files hold elements."""
+    duration: int
+    """How long rows last."""
+
+    def newest_if_unwanted(
+        self, place: FilePlace, name: str, unwanted: int
+    ) -> tuple[int, int] | None:
+        """The newest time in a file and the number of its rows, where its statistics show that all
+        of them end before `unwanted`; None: some may not, or the statistics do not show it."""
+        if unwanted <= MIN_TIME or self.format != "parquet" or self.column is None:
+            return None
+        from thalweg.io.statistics import newest_time  # only here: it imports what reads rows
+
+        newest = newest_time(place, name, self.column)
+        return newest if newest and newest[0] + self.duration < unwanted else None

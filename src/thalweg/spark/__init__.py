@@ -14,10 +14,11 @@ from thalweg.errors import require_package
 require_package("pyspark", "spark", "thalweg.spark")
 
 if TYPE_CHECKING:
+    from thalweg.shards.host_figures import HostedStatus
     from thalweg.spark.element_feed import from_elements
     from thalweg.spark.figures import QueryStatus
-    from thalweg.spark.generator import from_generator
-    from thalweg.spark.host import HostedStatus, SparkHost, host
+    from thalweg.spark.generator_feed import from_generator
+    from thalweg.spark.host import SparkHost, host
     from thalweg.spark.merge_feed import merge_logs
     from thalweg.spark.receiver_feed import receiver_of
     from thalweg.spark.running import RunningQuery

@@ -4,9 +4,9 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -68,9 +68,10 @@ class Elements:
     folder: str
     batches_per_batch: int | None = None
     named: bool = True
-    """Whether the user gave the source its name."""
-    times: None = field(default=None, repr=False)
-    """A log says itself what is a promise."""
+    path: ClassVar[None] = None
+    times: ClassVar[None] = None
+    makes_promises: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from thalweg import errors
 from thalweg.errors import InputError, PlanError, StateError, ThalwegError
 from thalweg.io.files import aside
-from thalweg.spark.file_feed import files_being_read
+from thalweg.io.read_notes import files_being_read
 
 __all__ = ["BatchFailure", "is_slow_start", "plain_failure", "with_short_search"]
 

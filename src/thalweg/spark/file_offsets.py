@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from thalweg.errors import StateError
 from thalweg.io.file_log import FileLog
 from thalweg.io.listing import FilePlace, Found
-from thalweg.io.unwanted import Unwanted
+from thalweg.io.unwanted import FileTimes, Unwanted
 from thalweg.model.time import MIN_TIME
 
 __all__ = ["FileOffsets", "FilePart"]
@@ -57,9 +57,8 @@ class FileOffsets:
     finish: bool
     unwanted: Unwanted | None = None
     """Where it is written which rows are not wanted any more."""
-    time: str | None = None
-    """The column of the time, and how long rows last: by these, rows are unwanted."""
-    duration: int = 1
+    times: FileTimes | None = None
+    """By these, files are unwanted."""
 
     def __post_init__(self) -> None:
         self._log: FileLog | None = None
@@ -119,25 +118,16 @@ class FileOffsets:
         cost next to nothing."""
         if unwanted <= MIN_TIME or self.files_per_batch is None:
             return end
-        files, left = self._files().files, self.files_per_batch
-        last = len(files) if self._target is None else self._target
+        log, left = self._files(), self.files_per_batch
+        last = len(log.files) if self._target is None else self._target
         for at in range(first, last):
-            if self.newest_unwanted(files[at], unwanted) is not None:
+            name = log.files[at].name
+            if self.times and self.times.newest_if_unwanted(log.place, name, unwanted) is not None:
                 continue
             if not left:
                 return max(end, at)
             left -= 1
         return last
-
-    def newest_unwanted(self, found: Found, unwanted: int) -> tuple[int, int] | None:
-        """The newest time in a file and the number of its rows, where its statistics show that
-        none of them is wanted."""
-        if unwanted <= MIN_TIME or self.format != "parquet" or self.time is None:
-            return None
-        from thalweg.io.statistics import newest_time  # only here: it imports what reads rows
-
-        newest = newest_time(FilePlace(self.folder), found.name, self.time)
-        return newest if newest and newest[0] + self.duration < unwanted else None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         log = self._files()

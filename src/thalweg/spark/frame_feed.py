@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +17,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY
+from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.exchange import EXCHANGE_COLUMNS, UNORDERED, Header
 from thalweg.shards.host_ingest import AnyIngest, HostIngest
 from thalweg.shards.ingest import Ingest, exchange_rows
-from thalweg.spark.feeds import Times
-from thalweg.spark.frame_chunks import chunks_of_rows, chunks_of_sums
+from thalweg.shards.row_chunks import chunks_of_rows, chunks_of_sums
 from thalweg.spark.pane_sums import Summing, summing_of
 
 __all__ = ["Frame"]
@@ -31,9 +32,14 @@ class Frame:
     """Rows of a Spark DataFrame."""
 
     df: DataFrame
-    times: Times
+    times: EventColumns
     named: bool = True
-    """Whether the user gave the source its name."""
+
+    path: ClassVar[None] = None
+
+    @property
+    def ends(self) -> bool:
+        return not self.df.isStreaming
 
     @property
     def makes_promises(self) -> bool:

@@ -33,6 +33,7 @@ from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.written import write_plan
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.exchange import EXCHANGE_COLUMNS
+from thalweg.shards.host_figures import HostedStatus, HostFigures
 from thalweg.shards.host_ingest import HostIngest
 from thalweg.shards.host_queries import HostQueries
 from thalweg.shards.host_worker import HostSpec
@@ -40,22 +41,21 @@ from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.query_registry import HostedQuery, QueryRegistry
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.roster import stages_of
+from thalweg.shards.sources import log_of, without_feeds
 from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
 from thalweg.spark.file_feed import Files
-from thalweg.spark.generator import Generator
-from thalweg.spark.host_figures import HostedStatus, HostFigures
+from thalweg.spark.generator_feed import Generator
 from thalweg.spark.host_sinks import FileSink, deliver
 from thalweg.spark.host_stage import HostProcessor
 from thalweg.spark.outputs import require_output, trigger_arguments
 from thalweg.spark.session import applied, check_session, current_session, needed_settings
 from thalweg.spark.shipping import ship
-from thalweg.spark.sources import log_of, without_feeds
 from thalweg.spark.ticker import with_ticker
 from thalweg.stream import Stream
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
-__all__ = ["HostedStatus", "SparkHost", "host"]
+__all__ = ["SparkHost", "host"]
 
 _ATTEMPTS = 3
 _HOSTS: dict[str, SparkHost] = {}

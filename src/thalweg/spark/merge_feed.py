@@ -13,9 +13,9 @@ a query of its own that writes a log (`to="elements"`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -115,8 +115,10 @@ class MergedLogs:
     registry: str
     batches_per_batch: int
     named: bool = True
-    times: None = field(default=None, repr=False)
-    """Logs say themselves what is a promise."""
+    path: ClassVar[None] = None
+    times: ClassVar[None] = None
+    makes_promises: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

@@ -29,8 +29,8 @@ from pyspark.sql.types import (
 
 from thalweg.model.time import MAX_TIME, MIN_TIME
 from thalweg.shards.cells import Cells
+from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.host_ingest import AnyIngest, HostIngest
-from thalweg.spark.feeds import Times
 from thalweg.spark.run_time_classes import java_class
 from thalweg.spark.sql_conditions import sql_condition
 
@@ -113,7 +113,7 @@ class Summing:
 
 
 def summing_of(
-    spark: SparkSession, df: DataFrame, ingest: AnyIngest, times: Times
+    spark: SparkSession, df: DataFrame, ingest: AnyIngest, times: EventColumns
 ) -> Summing | str | None:
     """How the JVM sums up a source, or why it does not; None: there is nothing to sum."""
     cells = None if isinstance(ingest, HostIngest) else ingest.cells

@@ -29,9 +29,10 @@ from thalweg.shards.ingest import Ingest
 from thalweg.shards.module_digests import module_digests
 from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.record import ProgressRecord, recorded_query
+from thalweg.shards.sources import log_of, name_sources, without_feeds
 from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
-from thalweg.spark.feeds import Feed
+from thalweg.spark.feeds import Feed, feeds_of
 from thalweg.spark.figures import BUCKETS, FIGURE_COLUMNS, FIGURES
 from thalweg.spark.frame_feed import Frame
 from thalweg.spark.pane_sums import summing_of, summing_text
@@ -47,7 +48,6 @@ from thalweg.spark.session import (
     parallelism,
 )
 from thalweg.spark.shipping import ship
-from thalweg.spark.sources import feeds_of, log_of, name_sources, without_feeds
 from thalweg.spark.stateless import StatelessStage
 from thalweg.spark.ticker import with_ticker
 from thalweg.stream import Stream
@@ -70,7 +70,9 @@ def prepare(
     """Cut the query into fragments and join them by exchanges; the feeds of its sources are taken
     where none is given. `by_batch`: the answers are taken micro-batch by micro-batch, so that a
     query that keeps no rows needs no store."""
-    root = name_sources(query.node if isinstance(query, Stream) else query)
+    root = query.node if isinstance(query, Stream) else query
+    feeds_of(root)  # frames of this process are refused before they are named
+    root = name_sources(root)
     feeds = bind_queues(root, {**feeds_of(root), **(feeds or {})})
     spark = spark or current_session()
     check_session(spark)
@@ -121,9 +123,7 @@ class _Preparation:
     def needs_no_state(self) -> bool:
         """Whether no operator keeps rows. A query that has kept state goes on with it."""
         recorded = recorded_query(self.checkpoint)
-        promising = {
-            name for name, feed in self.feeds.items() if getattr(feed, "makes_promises", True)
-        }
+        promising = {name for name, feed in self.feeds.items() if feed.makes_promises}
         return (
             (recorded.get("stateless", False) or not recorded)
             and not stamp_periods(self.plan.root)

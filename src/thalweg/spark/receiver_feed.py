@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,11 @@ from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.conflation import Conflation
+from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.exchange import Header
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import exchange_rows
-from thalweg.spark.feeds import Feed, Times, load_reader
+from thalweg.spark.feeds import Feed, load_reader
 from thalweg.stream import Stream
 
 __all__ = [
@@ -63,10 +64,12 @@ class Received:
 
     folder: str
     columns: pa.Schema
-    times: Times
+    times: EventColumns
     conflation: Conflation | None = None
     named: bool = True
-    """Whether the user gave the source its name."""
+    path: ClassVar[None] = None
+    makes_promises: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
 
     @property
     def settings(self) -> ReceiverSettings:

@@ -25,12 +25,12 @@ from thalweg.plan.clock import clock_of
 from thalweg.shards.asks import asks_of, write_asks
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.reports import combined_why, write_reports
+from thalweg.shards.sources import log_of
 from thalweg.spark.failures import is_slow_start, plain_failure
 from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.progress import hear_progress
 from thalweg.spark.receiver_feed import close_links, silent_receivers
-from thalweg.spark.sources import log_of
 
 __all__ = ["RunningQuery", "lock_checkpoint", "unlock_checkpoint"]
 

@@ -24,7 +24,7 @@ from thalweg.shards.newest_answers import WatchNote
 from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.feeds import Feed
+from thalweg.spark.feeds import Feed, feeds_of
 from thalweg.spark.frame_feed import Frame
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 from thalweg.spark.prepared import Prepared
@@ -33,7 +33,6 @@ from thalweg.spark.query import prepare
 from thalweg.spark.running import RunningQuery, lock_checkpoint, unlock_checkpoint
 from thalweg.spark.session import current_session, needed_settings, refuse_remote
 from thalweg.spark.sinks import Each, Sink, each_batch, open_sink, takes_rows
-from thalweg.spark.sources import feeds_of
 from thalweg.stream import Stream
 
 __all__ = ["explain", "frame", "start"]
@@ -116,7 +115,9 @@ def start(
     require_output(output)
     refuse_remote(spark)
     when = trigger_arguments(trigger)
-    _refuse_silence(query.node if isinstance(query, Stream) else query, consistency, output)
+    root = query.node if isinstance(query, Stream) else query
+    feeds_of(root)  # a frame of this process is refused before all else
+    _refuse_silence(root, consistency, output)
     place = Path(checkpoint).absolute() if checkpoint is not None else _temporary_folder()
     is_new = checkpoint is None or not place.exists()
     lock_checkpoint(place)
@@ -214,15 +215,17 @@ def _refuse_silence(root: Node, consistency: str, output: str) -> None:
         return
     stamps = stamp_periods(root)
     for node in walk(root):
-        times = getattr(node.feed, "times", None) if isinstance(node, Source) else None
-        if not isinstance(node, Source) or times is None:
+        if not isinstance(node, Source) or node.feed is None:
+            continue
+        feed: Feed = node.feed
+        if feed.times is None or feed.ends:
             continue
         entry = node.ingress
         queue = node.conflation
         promises = entry.observes or entry.clocks or entry.low_watermark is not None
         promises = promises or (queue is not None and queue.disorder is not None)
         promises = promises or node.name in stamps
-        if promises or times.punctuation is not None or getattr(node.feed, "finish", False):
+        if promises or feed.times.punctuation is not None:
             continue
         raise PlanError(
             f"start: final answers wait for promises, and the source {node.name!r} makes none. Say "

@@ -18,7 +18,7 @@ from thalweg.io.text import NULLS
 from thalweg.model.clocks import clock_type
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import Source
-from thalweg.spark.feeds import Times
+from thalweg.shards.event_columns import EventColumns
 from thalweg.spark.file_feed import Files
 from thalweg.spark.frame_feed import Frame
 from thalweg.spark.receiver_feed import Received
@@ -143,7 +143,7 @@ def _times(
     per: str | Sequence[str],
     ranges: Mapping[str, tuple[str, str]] | None,
     what: str,
-) -> Times:
+) -> EventColumns:
     for name in (time, end):
         require_time(schema, name, what)
     groups = (per,) if isinstance(per, str) else tuple(per)
@@ -166,7 +166,7 @@ def _times(
             f"punctuation must be a condition; {condition} is {condition.type_in(schema)}."
         )
     spans = tuple((name, *bounds) for name, bounds in (ranges or {}).items())
-    return Times(time, end, duration_us(duration), condition, groups, spans)
+    return EventColumns(time, end, duration_us(duration), condition, groups, spans)
 
 
 def _bound(

@@ -5,26 +5,40 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Protocol
 from urllib.parse import quote
 
 from thalweg.errors import PlanError
 from thalweg.plan.nodes import Node, Source, rebuild, walk
-from thalweg.spark.feeds import Feed
-from thalweg.spark.file_feed import Files
+from thalweg.shards.event_columns import EventColumns
 
-__all__ = ["feeds_of", "log_of", "name_sources", "without_feeds"]
+__all__ = ["SourceFeed", "log_of", "name_sources", "without_feeds"]
 
 _LONGEST = 120
 
 
-def feeds_of(root: Node) -> dict[str, Feed]:
-    """Where the rows of each source come from, where its stream says so."""
-    return {
-        node.name: node.feed
-        for node in walk(root)
-        if isinstance(node, Source) and node.feed is not None
-    }
+class SourceFeed(Protocol):
+    """What is true of a feed: where the rows of a source come from, on whatever engine."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the user gave the source its name."""
+
+    @property
+    def path(self) -> str | None:
+        """The folder that rows are read from, if that is what the source is called after."""
+
+    @property
+    def times(self) -> EventColumns | None:
+        """The columns with the times of rows; None: the feed gives elements, or makes its rows."""
+
+    @property
+    def makes_promises(self) -> bool:
+        """Whether a promise may come among its rows."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether no row comes any more once those that are there are read."""
 
 
 def log_of(checkpoint: Path, source: str) -> Path:
@@ -45,26 +59,22 @@ def name_sources(root: Node) -> Node:
     Two feeds under one name that the user gave are refused. Where the names were made from folders,
     as much of the path is added as tells them apart; other sources are numbered.
     """
-    feeds: dict[str, list[Any]] = {}
-    is_named: dict[str, bool] = {}
+    feeds: dict[str, list[SourceFeed]] = {}
     for node in walk(root):
         if isinstance(node, Source) and node.feed is not None:
             several = feeds.setdefault(node.name, [])
             if node.feed not in several:
                 several.append(node.feed)
-            is_named[node.name] = is_named.get(node.name, False) or getattr(
-                node.feed, "named", True
-            )
     clashes = {name: several for name, several in feeds.items() if len(several) > 1}
     if not clashes:
         return root
-    for name in clashes:
-        if is_named[name]:
+    for name, several in clashes.items():
+        if any(feed.named for feed in several):
             raise PlanError(
                 f"two sources of this query are called {name!r}, and read different rows; give each"
                 " a name of its own (name=)."
             )
-    names = {name: _apart(name, several, set(feeds)) for name, several in clashes.items()}
+    names = {name: _different_names(name, several, feeds) for name, several in clashes.items()}
 
     def rename(node: Node) -> Node:
         if not isinstance(node, Source) or node.name not in clashes:
@@ -74,15 +84,17 @@ def name_sources(root: Node) -> Node:
     return rebuild(root, rename)
 
 
-def _apart(name: str, feeds: list[Any], taken: set[str]) -> list[str]:
-    """A name for each feed."""
-    paths = [PurePosixPath(feed.folder).parts if isinstance(feed, Files) else () for feed in feeds]
+def _different_names(
+    name: str, feeds: list[SourceFeed], used: dict[str, list[SourceFeed]]
+) -> list[str]:
+    """A name for each feed, none of them in use."""
+    paths = [() if feed.path is None else PurePosixPath(feed.path).parts for feed in feeds]
     for length in range(2, max(map(len, paths)) + 1):
         tails = ["/".join(parts[-length:]) for parts in paths]
-        if len(set(tails)) == len(tails) and not taken & set(tails):
+        if len(set(tails)) == len(tails) and not used.keys() & set(tails):
             return tails
-    numbered = (f"{name} {number}" for number in range(1, len(feeds) + len(taken) + 1))
-    free = [candidate for candidate in numbered if candidate not in taken]
+    numbered = (f"{name} {number}" for number in range(1, len(feeds) + len(used) + 1))
+    free = [candidate for candidate in numbered if candidate not in used]
     return free[: len(feeds)]
 
 

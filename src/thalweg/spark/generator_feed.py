@@ -1,10 +1,5 @@
-"""A source of generated events, which depend on the seed alone.
-
-Time goes in ticks of a tenth of a second. In each tick every partition makes `rate / 10` events;
-their keys are skewed, a share of them is late, and a partition can fall silent now and then. The
-events of a tick depend on the seed, the partition and the tick alone, so a micro-batch that is read
-again is the same.
-"""
+"""A source of generated events (`io.generated_events`) as a feed on Spark: a micro-batch that is
+read again is the same."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from thalweg.errors import PlanError
+from thalweg.io.generated_events import EVENT_COLUMNS, TICK_US, GeneratedEvents
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan.nodes import Source
@@ -33,43 +28,30 @@ from thalweg.shards.ingest import exchange_rows
 from thalweg.spark.feeds import load_reader
 from thalweg.stream import Stream, source
 
-__all__ = ["Generator", "from_generator", "make_tick"]
-
-SCHEMA = pa.schema([("partition", pa.int64()), ("key", pa.int64()), ("value", pa.int64())])
-TICK_US = 100_000
+__all__ = ["Generator", "from_generator"]
 
 
 @dataclass(frozen=True)
 class Generator:
-    """The parameters of the events: see `from_generator`."""
+    """Generated events, and how many ticks of them are read."""
 
-    rate: int
-    keys: int
-    skew: float
-    late_share: float
-    latest_us: int
-    lull_every: int
-    lull_ticks: int
-    partitions: int
-    seed: int
+    events: GeneratedEvents
     ticks: int | None
+    """How many there are; None: without end."""
     ticks_per_batch: int | None
     named: bool = True
-    """Whether the user gave the source its name."""
+    path: ClassVar[None] = None
+    times: ClassVar[None] = None
     makes_promises: ClassVar[bool] = False
+
+    @property
+    def ends(self) -> bool:
+        return self.ticks is not None
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
     ) -> DataFrame:
         return load_reader(spark, _GeneratorReader(self, ingest), ingest)
-
-    def silent(self, partition: int, tick: int) -> bool:
-        """Partitions take turns at being silent."""
-        return (
-            bool(self.lull_every)
-            and (tick + partition * self.lull_every // max(self.partitions, 1)) % self.lull_every
-            < self.lull_ticks
-        )
 
 
 def from_generator(
@@ -101,48 +83,15 @@ def from_generator(
             "and 1."
         )
     spread = duration_us(latest)
-    feed = Generator(
-        rate,
-        keys,
-        skew,
-        late_share,
-        spread,
-        lull_every,
-        lull_ticks,
-        partitions,
-        seed,
-        ticks,
-        ticks_per_batch,
-        named=name is not None,
+    events = GeneratedEvents(
+        rate, keys, skew, late_share, spread, lull_every, lull_ticks, partitions, seed
     )
+    feed = Generator(events, ticks, ticks_per_batch, named=name is not None)
     node = source(
-        name or "events", SCHEMA, disorder=spread + TICK_US, late=late, insert_only=True
+        name or "events", EVENT_COLUMNS, disorder=spread + TICK_US, late=late, insert_only=True
     ).node
     assert isinstance(node, Source)
     return Stream(Source(node.name, node.columns, node.ingress, node.declared, feed))
-
-
-def make_tick(what: Generator, partition: int, tick: int) -> Batch:
-    """The events of one partition in one tick.
-
-    >>> what = Generator(100, 10, 1.0, 0.2, 1_000_000, 0, 0, 1, 7, None, None)
-    >>> tick = make_tick(what, 0, 5)
-    >>> len(tick), tick.payload.equals(make_tick(what, 0, 5).payload)
-    (10, True)
-    """
-    size = 0 if what.silent(partition, tick) else max(1, what.rate * TICK_US // 1_000_000)
-    rng = np.random.default_rng([what.seed, partition, tick])
-    start = tick * TICK_US + np.sort(rng.integers(0, TICK_US, size))
-    start = start - np.where(
-        rng.random(size) < what.late_share, rng.integers(0, max(what.latest_us, 1), size), 0
-    )
-    share = np.arange(1, what.keys + 1) ** -what.skew
-    key = np.searchsorted(np.cumsum(share / share.sum()), rng.random(size)).clip(max=what.keys - 1)
-    columns = [np.full(size, partition), key, rng.integers(0, 1_000, size)]
-    payload = pa.RecordBatch.from_arrays(
-        [pa.array(column.astype(np.int64)) for column in columns], schema=SCHEMA
-    )
-    return Batch(payload, start.astype(np.int64), start.astype(np.int64) + 1)
 
 
 @dataclass
@@ -160,8 +109,8 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are {"tick": next tick, "since": when the query first started, in milliseconds,
     "ended": 0 or 1}."""
 
-    def __init__(self, what: Generator, ingest: AnyIngest) -> None:
-        self._what = what
+    def __init__(self, feed: Generator, ingest: AnyIngest) -> None:
+        self._feed = feed
         self._ingest = ingest
 
     def initialOffset(self) -> dict[str, int]:
@@ -171,17 +120,17 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        if self._what.ticks is None:
+        if self._feed.ticks is None:
             raise PlanError("from_generator: without ticks= there is no end to what is available.")
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        what = self._what
-        if what.ticks_per_batch is not None:
-            tick = start["tick"] + what.ticks_per_batch
+        feed = self._feed
+        if feed.ticks_per_batch is not None:
+            tick = start["tick"] + feed.ticks_per_batch
         else:
             tick = max(start["tick"], (int(time.time() * 1000) - start["since"]) * 1000 // TICK_US)
-        tick = tick if what.ticks is None else min(tick, what.ticks)
-        ended = int(what.ticks is not None and tick >= what.ticks)
+        tick = tick if feed.ticks is None else min(tick, feed.ticks)
+        ended = int(feed.ticks is not None and tick >= feed.ticks)
         return {"tick": tick, "since": start["since"], "ended": ended}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
@@ -190,28 +139,22 @@ class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = end["ended"] > start["ended"]
         return [
             _Ticks(partition, start["tick"], end["tick"], ends)
-            for partition in range(self._what.partitions)
+            for partition in range(self._feed.events.partitions)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Ticks)
         name = str(partition.partition)
-        batches = [
-            make_tick(self._what, partition.partition, tick)
-            for tick in range(partition.begin, partition.end)
-        ]
-        batch = Batch.concat(batches, SCHEMA)
+        ticks = range(partition.begin, partition.end)
+        batches = [self._feed.events.tick(partition.partition, tick) for tick in ticks]
+        batch = Batch.concat(batches, EVENT_COLUMNS)
         newest = int(batch.start.max()) if len(batch) else None
         header = Header(
-            partition=name, newest=newest, begin=partition.begin, end=partition.end, rows=len(batch)
+            partition=name,
+            newest=newest,
+            cti=INFINITY if partition.ends else None,
+            begin=partition.begin,
+            end=partition.end,
+            rows=len(batch),
         )
-        if partition.ends:
-            header = Header(
-                partition=name,
-                newest=newest,
-                cti=INFINITY,
-                begin=partition.begin,
-                end=partition.end,
-                rows=len(batch),
-            )
         yield exchange_rows(self._ingest.rows(batch, header, partition.begin))

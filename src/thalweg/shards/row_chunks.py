@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from thalweg.plan.nodes import Panes
 from thalweg.shards.cells import bad_times, batch_of_cells
+from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.exchange import UNORDERED
 from thalweg.shards.host_ingest import AnyIngest
 from thalweg.shards.ingest import Ingest, exchange_rows
-from thalweg.spark.feeds import Times
 
 __all__ = ["chunks_of_rows", "chunks_of_sums"]
 
@@ -23,7 +23,7 @@ _PACKED_ROWS = 1_000_000
 Pack: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def chunks_of_rows(ingest: AnyIngest, times: Times, schema: pa.Schema, where: str) -> Pack:
+def chunks_of_rows(ingest: AnyIngest, times: EventColumns, schema: pa.Schema, where: str) -> Pack:
     """For `mapInArrow`: rows as chunks of the exchange."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,7 +34,7 @@ def chunks_of_rows(ingest: AnyIngest, times: Times, schema: pa.Schema, where: st
 
 
 def chunks_of_sums(
-    ingest: Ingest, panes: Panes, times: Times, kind: pa.DataType, where: str
+    ingest: Ingest, panes: Panes, times: EventColumns, kind: pa.DataType, where: str
 ) -> Pack:
     """For `mapInArrow`: sums that the JVM made as chunks of the exchange. `kind` is the type of the
     times."""
@@ -59,7 +59,7 @@ def _lots(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _refuse(bad: pa.ChunkedArray, times: Times, where: str) -> None:
+def _refuse(bad: pa.ChunkedArray, times: EventColumns, where: str) -> None:
     """Say what is wrong with times that are none."""
     if len(bad):
         times.batch(pa.table({times.start: bad}), pa.schema([]), where)
@@ -67,7 +67,7 @@ def _refuse(bad: pa.ChunkedArray, times: Times, where: str) -> None:
 
 
 def _packed(
-    table: pa.Table, times: Times, schema: pa.Schema, where: str, ingest: AnyIngest
+    table: pa.Table, times: EventColumns, schema: pa.Schema, where: str, ingest: AnyIngest
 ) -> pa.RecordBatch:
     for entry in schema:  # columns that no operator reads were not selected
         if entry.name not in table.schema.names:
