@@ -119,3 +119,28 @@ def test_quantize_promises_what_it_can(size: int, hop: int, fine: int | None) ->
     engine.push("s", cti(25))
     grid = hop if fine is None else fine
     assert engine.status().progress.cti == 25 // grid * grid
+
+
+GROUPED = tw.source("s", {"k": "int64", "v": "int64"}, group_ctis="k")
+BY_MORE_COLUMNS = {
+    "landmark": GROUPED.group_by("k", "v").landmark(10).aggregate(n=tw.count()),
+    "session": GROUPED.group_by("k", "v").session(4).aggregate(n=tw.count()),
+    "tumbling": GROUPED.group_by("k", "v").tumbling(10).aggregate(n=tw.count()),
+    "count by start": GROUPED.group_by("k", "v").count_by_start(2).aggregate(n=tw.count()),
+    "count by end": GROUPED.group_by("k", "v").count_by_end(2).apply("average", "v"),
+    "rank": GROUPED.sliding(2, 1, over=tw.rank("ts"), partition_by=["k", "v"]).aggregate(
+        n=tw.count()
+    ),
+    "slide by tuple": GROUPED.slide_by_tuple(7, partition_by=["k", "v"]).aggregate(n=tw.count()),
+}
+
+
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+@pytest.mark.parametrize("name", BY_MORE_COLUMNS)
+def test_a_promise_for_a_group_holds_for_its_parts_to_come(name: str, consistency: str) -> None:
+    """A promise names fewer columns than the windows: the part (0, 2) has no rows when it comes,
+    and then a window that begins before it."""
+    query = BY_MORE_COLUMNS[name]
+    rows = [insert({"k": 0, "v": v}, at, at + 1) for v, at in ((1, 3), (2, 16), (2, 17), (1, 18))]
+    run(query, [rows[0], cti(16, {"k": 0}), *rows[1:], cti(30, {"k": 0})], consistency)
+    run(query, [cti(16, {"k": 0}), *rows[1:]], consistency)

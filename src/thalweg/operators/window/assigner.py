@@ -249,6 +249,10 @@ class Assigner(ABC):
         times = np.broadcast_to(settled.of(partition), partition.shape)
         return np.array([self.promise(int(time)) for time in times], np.int64)
 
+    def promise_of_new(self, time: int) -> int:
+        """What a promise up to `time` allows for a partition that has no rows yet."""
+        return self.promise(time)
+
     def forget(self, found: Found) -> None:
         """Forget rows."""
         self.held.remove(found.hits)

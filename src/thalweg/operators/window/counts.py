@@ -128,6 +128,9 @@ class CountAssigner(WholePartitions):
     def promise(self, time: int) -> int:
         return min(time - self._lag, int(self._begins.min(initial=INFINITY)))
 
+    def promise_of_new(self, time: int) -> int:
+        return time - self._lag
+
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         self._settle_partitions(partition, settled)
         return np.minimum(settled.of(partition) - self._lag, self._begins[partition])

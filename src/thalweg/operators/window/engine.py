@@ -313,6 +313,9 @@ class WindowEngine(Operator):
         open_, which = groups.partition[~ended], groups.which[~ended]
         frontier.withdraw(groups.partition[ended])
         times = groups.times.copy()
+        if len(groups.columns) < len(self._partitions.columns):  # partitions to come have it too
+            new = [assigner.promise_of_new(t) if t != INFINITY else t for t in times.tolist()]
+            times = np.array(new, np.int64)
         if len(open_):
             np.minimum.at(times, which, assigner.close_partitions(open_, frontier.settled()))
             held = [self._held.of(open_).partition, assigner.used()]

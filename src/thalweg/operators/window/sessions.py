@@ -123,6 +123,9 @@ class SessionAssigner(WholePartitions):
         chains = self._open
         return int(chains.first[chains.last != MIN_TIME].min(initial=time))
 
+    def promise_of_new(self, time: int) -> int:
+        return time
+
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
         found = self.held.of(partition)
         self._open.grow(partition)
