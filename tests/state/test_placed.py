@@ -30,7 +30,7 @@ def write(cells: Cells) -> Rows:
 
 def read(rows: Rows) -> Cells:
     group, place, sums = (column.to_numpy() for column in rows.columns)
-    return Cells(group, place, sums[None])
+    return Cells.of(group, place, sums[None])
 
 
 def added_up(parts: Sequence[Cells]) -> Known:
@@ -42,7 +42,7 @@ def added_up(parts: Sequence[Cells]) -> Known:
 
 
 def cells_of(random: np.random.Generator, count: int, low: int, span: int) -> Cells:
-    return Cells(
+    return Cells.of(
         random.integers(0, GROUPS, count),
         low + random.integers(0, span, count),
         random.integers(-2, 3, count)[None],
@@ -64,7 +64,7 @@ class Checked:
     def expected(self) -> Cells:
         keys = np.array(list(self.known), np.int64).reshape(-1, 2)
         sums = np.array(list(self.known.values()), np.int64)
-        return Cells(keys[:, 0], keys[:, 1], sums[None])
+        return Cells.of(keys[:, 0], keys[:, 1], sums[None])
 
     def take_until(self, place: int) -> None:
         taken = added_up(self.slices.take_until(place))

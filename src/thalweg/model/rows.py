@@ -35,6 +35,7 @@ __all__ = [
     "take_rows",
     "used_codes",
     "whole_column",
+    "whole_numbers",
 ]
 
 Rows: TypeAlias = pa.RecordBatch
@@ -152,7 +153,7 @@ def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int
     if not columns or length == 0:
         return np.zeros(length, np.int64), min(length, 1)
     if len(columns) > 1 and length <= _FEW:
-        numbers = _whole_numbers(columns)
+        numbers = whole_numbers(columns)
         if numbers is not None:
             return _encode_few(numbers)
     return _dense(*sparse_codes(columns))
@@ -248,7 +249,7 @@ def equal_pairs(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Bools:
     return equal
 
 
-def _whole_numbers(columns: Sequence[pa.Array | Times]) -> list[Times] | None:
+def whole_numbers(columns: Sequence[pa.Array | Times]) -> list[Times] | None:
     """The columns as int64, where all of them are and have no null."""
     numbers: list[Times] = []
     for column in columns:

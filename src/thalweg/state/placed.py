@@ -12,18 +12,18 @@ slice that is passed in part, only how many items have gone is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import greatest, least
+from thalweg.state.placed_parts import Found, Part, Placed, Tail, key_of
 from thalweg.state.slices import Slices, StateSize
 
-__all__ = ["Found", "Placed", "PlacedSlices"]
+__all__ = ["PlacedSlices"]
 
 _MOST = 192
 """Slices; when there are more, they become twice as wide."""
@@ -31,90 +31,8 @@ _PARTS = 8
 """Parts of a slice; when there are more, the later ones are put together."""
 _TAIL = 256
 """Items that wait before they are divided among slices."""
-_FEW = 64
-"""So few items are compared with every probe; more are sorted once and searched."""
-
-
-class Placed(Protocol):
-    """Items in columns."""
-
-    @property
-    def group(self) -> Codes: ...
-
-    @property
-    def place(self) -> Codes: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def take(self, which: Codes | slice) -> Self: ...
-
-    def renumbered(self, moved: Codes) -> Self:
-        """The same with other numbers of groups."""
-
 
 T = TypeVar("T", bound=Placed)
-Found = tuple[T, Codes, Codes]
-"""Items, positions among them, and the probe that found each."""
-
-
-@dataclass(slots=True, eq=False)
-class _Part(Generic[T]):
-    items: T
-    in_order: bool = False
-    """Whether the items are known to be in the order of their places."""
-    name: str = ""
-    """Under which it was written; and what was written."""
-    written: Rows | None = None
-    skipped: int = 0
-    """Items at the begin of what was written that have gone since."""
-    order: Codes | None = None
-    """Positions by key, once the part was searched; and the keys in that order."""
-    keys: Codes | None = None
-
-    def find(self, key: Codes) -> tuple[Codes, Codes]:
-        """Positions of the items with some keys, and which of the keys each has."""
-        if len(self.items) * len(key) <= _FEW * _FEW:
-            which, at = np.nonzero(key[:, None] == _key(self.items.group, self.items.place))
-            return at, which
-        if self.order is None or self.keys is None:
-            every = _key(self.items.group, self.items.place)
-            self.order = np.argsort(every, kind="stable")
-            self.keys = every[self.order]
-        low, high = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
-        count = high - low
-        which = np.repeat(np.arange(len(key)), count)
-        offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-        return self.order[low[which] + offset], which
-
-    def arrange(self) -> None:
-        """Bring the items into the order of their places."""
-        if self.in_order:
-            return
-        place = self.items.place
-        if (place[1:] < place[:-1]).any():
-            self.change(self.items.take(np.argsort(place, kind="stable")))
-        self.in_order = True
-
-    def change(self, items: T) -> None:
-        self.items = items
-        self.written = self.order = self.keys = None
-        self.skipped = 0
-
-    def skip(self, count: int) -> T:
-        """Remove and return the first items; what was written stays."""
-        gone = self.items.take(slice(0, count))
-        self.items = self.items.take(slice(count, len(self.items)))
-        self.order = self.keys = None
-        self.skipped += count
-        return gone
-
-    def until(self, place: int) -> int:
-        """How many items lie before a place."""
-        self.arrange()
-        return int(self.items.place.searchsorted(place))
 
 
 class PlacedSlices(Generic[T]):
@@ -129,21 +47,22 @@ class PlacedSlices(Generic[T]):
         self.clear()
 
     def clear(self) -> None:
-        self._tail: _Part[T] | None = None
-        self._slices: dict[int, list[_Part[T]]] = {}
+        self._tail = Tail(self._concat)
+        self._slices: dict[int, list[Part[T]]] = {}
         self._bits = 0
         self._serial = 0
         self._skipped: tuple[dict[str, int], Rows | None] = {}, None
 
     def __bool__(self) -> bool:
-        return bool(self._slices) or self._tail is not None
+        return bool(self._slices) or self._tail.part() is not None
 
     def __len__(self) -> int:
         return sum(len(part.items) for part in self._parts())
 
-    def _parts(self) -> Iterator[_Part[T]]:
-        if self._tail is not None:
-            yield self._tail
+    def _parts(self) -> Iterator[Part[T]]:
+        tail = self._tail.part()
+        if tail is not None:
+            yield tail
         for parts in self._slices.values():
             yield from parts
 
@@ -156,12 +75,12 @@ class PlacedSlices(Generic[T]):
         if len(items) > _TAIL:
             self._divide(items)
             return
-        tail = items if self._tail is None else self._concat([self._tail.items, items])
-        self._tail = None
-        if len(tail) <= _TAIL:
-            self._tail = _Part(tail)
-        else:
-            self._divide(self._summed(tail))
+        self._tail.add(items)
+        if self._tail.count > _TAIL:
+            tail = self._tail.part()
+            if tail is not None and len(tail.items) > _TAIL:
+                self._tail.replace(None)
+                self._divide(self._summed(tail.items))
 
     def _divide(self, items: T) -> None:
         """Give each slice its items."""
@@ -172,7 +91,7 @@ class PlacedSlices(Generic[T]):
             self._bits = (span // (_MOST // 2)).bit_length()
         for number, more in self._cut(items):
             parts = self._slices.setdefault(number, [])
-            parts.append(_Part(more))
+            parts.append(Part(more))
             if len(parts) > _PARTS:
                 self._tidy(parts)
         if len(self._slices) > _MOST:
@@ -191,7 +110,7 @@ class PlacedSlices(Generic[T]):
         for begin, end in pairwise([0, *cuts, len(numbers)]):
             yield int(numbers[begin]), ordered.take(slice(begin, end))
 
-    def _tidy(self, parts: list[_Part[T]]) -> None:
+    def _tidy(self, parts: list[Part[T]]) -> None:
         """Put together the later half of the parts, and each in front that is not much larger."""
         begin = len(parts) // 2
         size = sum(len(part.items) for part in parts[begin:])
@@ -200,12 +119,12 @@ class PlacedSlices(Generic[T]):
             size += len(parts[begin].items)
         parts[begin:] = self._together(parts[begin:])
 
-    def _together(self, parts: list[_Part[T]]) -> list[_Part[T]]:
+    def _together(self, parts: list[Part[T]]) -> list[Part[T]]:
         """Several parts as one, or none."""
         if len(parts) < 2:
             return parts
         items = self._summed(self._concat([part.items for part in parts]))
-        return [_Part(items)] if len(items) else []
+        return [Part(items)] if len(items) else []
 
     def _gather(self, number: int) -> None:
         """Make one part of a slice."""
@@ -219,24 +138,24 @@ class PlacedSlices(Generic[T]):
             slices, self._slices = self._slices, {}
             for number, parts in slices.items():
                 half = self._slices.setdefault(number >> 1, [])
-                half += [_Part(part.items, part.in_order) for part in parts]
+                half += [Part(part.items, part.in_order) for part in parts]
         for number in list(self._slices):
             self._gather(number)
 
     def take_until(self, place: int) -> list[T]:
         """Remove and return the items up to and including a place."""
+        of_tail = self._tail.take_until(place)
+        taken = self._take_of_slices(place)
+        return taken if of_tail is None else [of_tail, *taken]
+
+    def _take_of_slices(self, place: int) -> list[T]:
         taken: list[T] = []
-        if self._tail is not None:
-            over = self._tail.items.place <= place
-            if over.any():
-                taken.append(self._tail.items.take(np.flatnonzero(over)))
-                self._keep_of_tail(~over)
         for number in [n for n in self._slices if n << self._bits <= place]:
             parts = self._slices.pop(number)
             if ((number + 1) << self._bits) - 1 <= place:
                 taken += [part.items for part in parts]
                 continue
-            left: list[_Part[T]] = []
+            left: list[Part[T]] = []
             for part in parts:
                 count = part.until(place + 1)
                 if count == len(part.items):
@@ -251,26 +170,23 @@ class PlacedSlices(Generic[T]):
 
     def drop_until(self, place: int) -> None:
         """Forget the items up to and including a place."""
-        self.take_until(place)
-
-    def _keep_of_tail(self, kept: Bools) -> None:
-        assert self._tail is not None
-        which = np.flatnonzero(kept)
-        self._tail = _Part(self._tail.items.take(which)) if len(which) else None
+        self._tail.drop_until(place)
+        self._take_of_slices(place)
 
     def drop(
         self, gone: Callable[[T], Bools], low: int | None = None, beyond: int | None = None
     ) -> None:
         """Forget items, of all places or of some."""
-        if self._tail is not None:
-            over = gone(self._tail.items)
+        tail = self._tail.part()
+        if tail is not None:
+            over = gone(tail.items)
             if over.any():
-                self._keep_of_tail(~over)
+                self._tail.replace(tail.items.take(np.flatnonzero(~over)))
         near = list(self._slices.items())
         if low is not None and beyond is not None:
             near = self._near(low, beyond)
         for number, parts in near:
-            kept: list[_Part[T]] = []
+            kept: list[Part[T]] = []
             for part in parts:
                 over = gone(part.items)
                 if over.all():
@@ -291,7 +207,7 @@ class PlacedSlices(Generic[T]):
     # --------------------------------------------------------------------------------------------
     # find
 
-    def _near(self, low: int, beyond: int) -> list[tuple[int, list[_Part[T]]]]:
+    def _near(self, low: int, beyond: int) -> list[tuple[int, list[Part[T]]]]:
         first, last = low >> self._bits, (beyond - 1) >> self._bits
         if last - first >= len(self._slices):
             return [(n, each) for n, each in self._slices.items() if first <= n <= last]
@@ -312,11 +228,12 @@ class PlacedSlices(Generic[T]):
                 if begin < end:
                     found.append(part.items.take(slice(begin, end)))
         distinct = len(found) < 2
-        if self._tail is not None:
-            place = self._tail.items.place
-            inside = np.flatnonzero((place >= low) & (place < beyond))
+        tail = self._tail.part()
+        if tail is not None:
+            place = tail.items.place
+            inside = ((place >= low) & (place < beyond)).nonzero()[0]
             if len(inside):
-                found.append(self._tail.items.take(inside))
+                found.append(tail.items.take(inside))
                 distinct = False
         if summed and not distinct:
             found = [self._summed(self._concat(found))]
@@ -327,9 +244,9 @@ class PlacedSlices(Generic[T]):
         found: list[Found[T]] = []
         if not len(group):
             return found
-        key = _key(group, place)
+        key = key_of(group, place)
 
-        def look(part: _Part[T], probes: Codes | None) -> None:
+        def look(part: Part[T], probes: Codes | None) -> None:
             at, which = part.find(key if probes is None else key[probes])
             which = which if probes is None else probes[which]
             # Keys that do not fit into 64 bits are cut off: those found are looked at.
@@ -337,8 +254,9 @@ class PlacedSlices(Generic[T]):
             if equal.any():
                 found.append((part.items, at[equal], which[equal]))
 
-        if self._tail is not None:
-            look(self._tail, None)
+        tail = self._tail.part()
+        if tail is not None:
+            look(tail, None)
         for number, parts in self._near(int(place.min()), int(place.max()) + 1):
             probes = np.flatnonzero(place >> self._bits == number)
             if len(probes):
@@ -368,8 +286,9 @@ class PlacedSlices(Generic[T]):
 
     def _lowest(self, since: int | None) -> int | None:
         found = []
-        if self._tail is not None:
-            place = self._tail.items.place
+        tail = self._tail.part()
+        if tail is not None:
+            place = tail.items.place
             place = place if since is None else place[place >= since]
             found += [least(place)] if len(place) else []
         for number in sorted(self._slices):
@@ -386,8 +305,9 @@ class PlacedSlices(Generic[T]):
 
     def _highest(self, before: int | None) -> int | None:
         found = []
-        if self._tail is not None:
-            place = self._tail.items.place
+        tail = self._tail.part()
+        if tail is not None:
+            place = tail.items.place
             place = place if before is None else place[place < before]
             found += [greatest(place)] if len(place) else []
         for number in sorted(self._slices, reverse=True):
@@ -400,7 +320,7 @@ class PlacedSlices(Generic[T]):
                 return max([*found, *inside])
         return max(found, default=None)
 
-    def _arranged(self, number: int) -> list[_Part[T]]:
+    def _arranged(self, number: int) -> list[Part[T]]:
         parts = self._slices[number]
         for part in parts:
             part.arrange()
@@ -408,8 +328,9 @@ class PlacedSlices(Generic[T]):
 
     def all(self, *, gather: bool = False) -> list[T]:
         if gather:
-            if self._tail is not None:
-                tail, self._tail = self._tail, None
+            tail = self._tail.part()
+            if tail is not None:
+                self._tail.replace(None)
                 self._divide(self._summed(tail.items))
             for number in list(self._slices):
                 self._gather(number)
@@ -437,10 +358,11 @@ class PlacedSlices(Generic[T]):
                 if part.skipped:
                     skipped[part.name] = part.skipped
                 slices[part.name] = part.written
-        if self._tail is not None:
-            if self._tail.written is None:
-                self._tail.written = write(self._tail.items)
-            slices[f"{name}/tail"] = self._tail.written
+        tail = self._tail.part()
+        if tail is not None:
+            if tail.written is None:
+                tail.written = write(tail.items)
+            slices[f"{name}/tail"] = tail.written
         if skipped:
             if skipped != self._skipped[0]:
                 columns = [pa.array([*skipped]), pa.array([*skipped.values()], pa.int64())]
@@ -464,12 +386,12 @@ class PlacedSlices(Generic[T]):
                 continue
             items = read(rows)
             if marks == ["tail"]:
-                self._tail = _Part(items, written=rows)
+                self._tail.replace(items, written=rows)
                 continue
             bits, number, *serial = map(int, marks)
             self._bits = bits
             self._serial = max(self._serial, *serial, 0)
-            part = _Part(items, name=key, written=rows)
+            part = Part(items, name=key, written=rows)
             if key in skipped:
                 part.skip(skipped[key])
             self._slices.setdefault(number, []).append(part)
@@ -479,11 +401,6 @@ class PlacedSlices(Generic[T]):
     def size(self) -> StateSize:
         parts = self.all()
         return StateSize(sum(map(len, parts)), sum(part.nbytes for part in parts))
-
-
-def _key(group: Codes, place: Codes) -> Codes:
-    """Group and place as one number, for most of them."""
-    return (group << 32) + place
 
 
 def _as_it_is(items: T) -> T:

@@ -1,4 +1,4 @@
-"""Cells: partial sums of a group at a window, in columns of integers."""
+"""Cells: partial sums of a group at a window, in one table of whole numbers."""
 
 from __future__ import annotations
 
@@ -7,91 +7,111 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from thalweg.model.rows import Bools, Codes, encode
-from thalweg.model.sorting import representatives
+from thalweg.model.rows import Bools, Codes, encode, whole_numbers
+from thalweg.model.sorting import representatives, run_begins
 
-__all__ = ["Cells", "Numbers", "sum_by"]
+__all__ = ["FEW", "Cells", "Numbers", "sum_alike"]
 
 Numbers = npt.NDArray[np.int64]
+
+FEW = 1_024
+"""So few rows are sorted to be summed; of more, equal ones get a number."""
 
 
 @dataclass(slots=True, eq=False)  # made ten times a batch: a frozen one takes five times as long
 class Cells:
-    """`sums` has a row for each partial. A group and window may have several cells until they are
-    `summed`.
+    """A column of `table` is a cell; its rows are the group, the window, and each partial. A group
+    and window may have several cells until they are `summed`.
 
-    >>> cells = Cells(np.array([0, 1, 0]), np.array([5, 5, 5]), np.array([[1, 1, 1], [10, 20, 30]]))
+    >>> cells = Cells.of(np.array([0, 1, 0]), np.array([5, 5, 5]), np.array([[1, 1, 1], [10, 20, 30]]))
     >>> cells.summed().sums
     array([[ 2,  1],
            [40, 20]])
     """
 
-    group: Codes
-    window: Codes
-    sums: Numbers
+    table: Numbers
+
+    @classmethod
+    def of(cls, group: Codes, window: Codes | int, sums: Numbers) -> Cells:
+        table = np.empty((2 + len(sums), len(group)), np.int64)
+        table[0], table[1], table[2:] = group, window, sums
+        return cls(table)
 
     @classmethod
     def none(cls, partials: int) -> Cells:
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, np.empty((partials, 0), np.int64))
+        return cls(np.empty((2 + partials, 0), np.int64))
 
     @classmethod
     def concat(cls, parts: Sequence[Cells], partials: int) -> Cells:
-        full = [part for part in parts if len(part.group)]
-        if not full:
+        tables = [part.table for part in parts if part.table.shape[1]]
+        if not tables:
             return cls.none(partials)
-        if len(full) == 1:
-            return full[0]
-        return cls(
-            np.concatenate([part.group for part in full]),
-            np.concatenate([part.window for part in full]),
-            np.concatenate([part.sums for part in full], axis=1),
-        )
+        return cls(tables[0] if len(tables) == 1 else np.concatenate(tables, axis=1))
 
     def __len__(self) -> int:
-        return len(self.group)
+        return len(self.table[0])
+
+    @property
+    def group(self) -> Codes:
+        group: Codes = self.table[0]
+        return group
+
+    @property
+    def window(self) -> Codes:
+        window: Codes = self.table[1]
+        return window
+
+    @property
+    def sums(self) -> Numbers:
+        """A row for each partial."""
+        sums: Numbers = self.table[2:]
+        return sums
 
     @property
     def place(self) -> Codes:
         """Where a cell lies in slices of neighbouring windows."""
         return self.window
 
-    def renumbered(self, moved: Codes) -> Cells:
-        """The same with other numbers of groups."""
-        return Cells(moved[self.group], self.window, self.sums)
-
     @property
     def nbytes(self) -> int:
-        return self.group.nbytes + self.window.nbytes + self.sums.nbytes
+        return self.table.nbytes
 
     def take(self, which: Codes | slice) -> Cells:
-        sums = self.sums[:, which] if isinstance(which, slice) else self.sums.take(which, axis=1)
-        return Cells(self.group[which], self.window[which], sums)
+        if isinstance(which, slice):
+            return Cells(self.table[:, which])
+        return Cells(self.table.take(which, axis=1))
 
     def where(self, mask: Bools) -> Cells:
         which = mask.nonzero()[0]
         return self if len(which) == len(mask) else self.take(which)
 
-    def negated(self) -> Cells:
-        return Cells(self.group, self.window, -self.sums)
+    def renumbered(self, moved: Codes) -> Cells:
+        """The same with other numbers of groups."""
+        return Cells.of(moved[self.group], self.window, self.sums)
+
+    def leaving_at(self, window: Codes) -> Cells:
+        """What takes the cells back, from these windows on."""
+        table = -self.table
+        table[0], table[1] = self.table[0], window
+        return Cells(table)
 
     def at_window(self, window: int | Codes) -> Cells:
-        return Cells(
-            self.group,
-            np.full(len(self.group), window) if isinstance(window, int) else window,
-            self.sums,
-        )
+        table = self.table.copy()
+        table[1] = window
+        return Cells(table)
 
     def summed(self) -> Cells:
         """Cells of equal group and window become one."""
-        if len(self.group) < 2:
+        if len(self) < 2:
             return self
-        cell, count = encode([self.group, self.window], len(self.group))
-        if count == len(self.group):
+        representative, totals = sum_alike([self.group, self.window], len(self), self.sums)
+        if len(representative) == len(self):
             return self
-        representative, totals = sum_by(cell, count, self.sums)
-        return Cells(self.group[representative], self.window[representative], totals)
+        table = self.table.take(representative, axis=1)
+        table[2:] = totals
+        return Cells(table)
 
     def added_up(self) -> Cells:
         """The same without cells that add up to nothing."""
@@ -99,10 +119,27 @@ class Cells:
         return cells.where(np.logical_or.reduce(cells.sums != 0, axis=0))
 
 
-def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
-    """One row of each cell, and the sums of each."""
-    representative = representatives(cell, count)
-    totals = np.zeros((len(sums), count), np.int64)
+def sum_alike(
+    columns: Sequence[pa.Array | Codes], size: int, sums: Numbers | list[Numbers]
+) -> tuple[Codes, Numbers]:
+    """Of rows that are equal in some columns, the position of one, and their sums.
+
+    >>> columns = [np.array([1, 1, 2]), np.array([5, 5, 5])]
+    >>> [found.tolist() for found in sum_alike(columns, 3, np.array([[1, 2, 4], [0, 0, 1]]))]
+    [[0, 2], [[3, 4], [0, 1]]]
+    """
+    numbers = whole_numbers(columns) if 0 < size <= FEW else None
+    if numbers is None:
+        return _sum_by(*encode(columns, size), sums)
+    order = np.lexsort(numbers)
+    begins = run_begins(*(column.take(order) for column in numbers))
+    ordered = np.asarray(sums).take(order, axis=1)
+    return order.take(begins), np.add.reduceat(ordered, begins, axis=1)
+
+
+def _sum_by(code: Codes, size: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
+    """One row of each code, and the sums of each."""
+    totals = np.zeros((len(sums), size), np.int64)
     done: dict[int, Numbers] = {}
     columns = list(sums)  # all alive at once, so that no two have one id
     for total, column in zip(totals, columns, strict=True):
@@ -110,6 +147,6 @@ def sum_by(cell: Codes, count: int, sums: Numbers | list[Numbers]) -> tuple[Code
         if known is not None:  # counts of rows and of values are often one column
             total[:] = known
         elif np.count_nonzero(column):  # upper halves of small numbers are all zero
-            np.add.at(total, cell, column)
+            np.add.at(total, code, column)
             done[id(column)] = total
-    return representative, totals
+    return representatives(code, size), totals

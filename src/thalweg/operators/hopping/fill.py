@@ -83,7 +83,8 @@ class FillKernel(Operator):
     def _apply(self, given: Delta) -> Delta:
         """The zero rows that come and go."""
         window = (given.start - self._window.offset) // self._window.hop
-        touched = Cells(self._groups_of(given.payload), window, given.weight[None]).added_up()
+        group = self._groups_of(given.payload)
+        touched = Cells(np.array([group, window, given.weight])).added_up()
         before = np.zeros(len(touched), np.int64)
         for cells, at, owner in self._answers.find(touched.group, touched.window):
             np.add.at(before, owner, cells.sums[0, at])
@@ -212,5 +213,4 @@ def _write(cells: Cells) -> Rows:
 
 
 def _read(rows: Rows) -> Cells:
-    group, window, answers = (column.to_numpy() for column in rows.columns)
-    return Cells(group, window, answers[None])
+    return Cells(np.array([column.to_numpy() for column in rows.columns], np.int64))

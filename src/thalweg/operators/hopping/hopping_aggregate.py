@@ -36,7 +36,7 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.cells import Cells, Numbers, sum_by
+from thalweg.operators.hopping.cells import FEW, Cells, Numbers, sum_alike
 from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.hopping.partials import Partials
@@ -110,7 +110,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         if len(first) > _FEW:
             cells, beyond = _gather(group, first, beyond, partials)
         else:
-            cells = Cells(group, first, np.array(partials, np.int64))
+            cells = Cells(np.array([group, first, *partials], np.int64))
         return Arrivals(cells, cells.group, cells.window, beyond)
 
     def _contributions(self, delta: Delta) -> tuple[list[pa.Array], list[Numbers]]:
@@ -122,7 +122,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
     def hold(self, arrivals: Arrivals[Cells]) -> None:
         """Keep where cells enter and leave; what has entered already goes to the running totals."""
         out, cells, beyond = self._release.released, arrivals.rows, arrivals.beyond
-        entering, leaving = cells, cells.at_window(beyond)
+        entering, leaving = cells, cells.leaving_at(beyond)
         if least(cells.window) <= out:
             entered, leaves = cells.window <= out, beyond > out
             self._late = self._concat([self._late, cells.where(entered & leaves)])
@@ -131,14 +131,15 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
             entering, leaving = cells.where(~entered), leaving.where(leaves)
         if greatest(beyond) == FOREVER:
             leaving = leaving.where(leaving.window != FOREVER)
-        self._entries.add(self._concat([entering, leaving.negated()]))
+        self._entries.add(entering)
+        self._entries.add(leaving)
 
     def revise(self, arrivals: Arrivals[Cells], low: Codes, length: Codes) -> _Changes:
         """Add cells to the windows that have answered but are not closed."""
         self.hold(arrivals)
         cells = arrivals.rows
         which, window = ranges(low, length)
-        late = Cells(cells.group[which], window, cells.sums[:, which]).summed()
+        late = cells.take(which).at_window(window).summed()
         before = np.zeros_like(late.sums)
         for open_cells, at, owner in self._open.find(late.group, late.window):
             for total, sums in zip(before, open_cells.sums, strict=True):
@@ -148,8 +149,8 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         was, now = before[0] > 0, after[0] > 0
         changed = (was != now) | self._partials.differ(before, after)
         return _Changes(
-            Cells(late.group, late.window, before).where(changed & was),
-            Cells(late.group, late.window, after).where(changed & now),
+            Cells.of(late.group, late.window, before).where(changed & was),
+            Cells.of(late.group, late.window, after).where(changed & now),
         )
 
     def _totals(self) -> Cells:
@@ -161,34 +162,40 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
 
     def answer(self, low: int, high: int) -> _Changes:
         """Running totals moved on, entry by entry."""
-        begun = [table.at_window(low) for table in (self._running, self._late) if len(table)]
-        cells = self._concat([*begun, *self._entries.take_until(high)])
+        begun = len(self._running) + len(self._late)
+        cells = self._concat([self._running, self._late, *self._entries.take_until(high)])
+        self._late = self._none
         if not len(cells):
             return _Changes(self._none, self._none)
-        low = least(cells.window)
-        span = high - low + 1
+        if not begun:
+            low = least(cells.window)
+        answered = self._totals_from(cells, begun, low, high)
+        self._running = answered if low == high else answered.where(answered.window == high)
+        closed = self._release.closed
+        if closed < high:
+            self._open.add(answered if closed < low else answered.where(answered.window > closed))
+        return _Changes(self._none, answered)
+
+    def _totals_from(self, cells: Cells, begun: int, low: int, high: int) -> Cells:
+        """The totals of every group at each of the windows low .. high, where it has rows. Of the
+        cells so many have entered before."""
+        if low == high and len(cells) <= FEW:
+            group = cells.group
+            representative, totals = sum_alike([group], len(group), cells.sums)
+            return Cells.of(group.take(representative), high, totals).where(totals[0] > 0)
+        at = cells.window - low
+        at[:begun] = 0
+        group, groups, span = cells.group, len(self._key_index), high - low + 1
         numbers = None
-        group, groups = cells.group, len(self._key_index)
-        if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most of the book has no entry
+        if groups * span > max(_FEW * _FEW, 4 * len(cells)):  # most groups have no entry
             group, groups = encode([group], len(group))
             numbers = np.empty(groups, np.int64)
             numbers[group] = cells.group
-        totals_of = (
-            _dense_totals if groups * span <= max(_DENSE_CELLS, 4 * len(cells)) else _sparse_totals
-        )
-        owner, at, totals, last = totals_of(group, cells.window - low, cells.sums, groups, span)
-        alive = (last[0] > 0).nonzero()[0]
-        self._running = Cells(
-            alive if numbers is None else numbers[alive],
-            np.full(len(alive), high),
-            last.take(alive, axis=1),
-        )
-        self._late = self._none
-        answered = Cells(owner if numbers is None else numbers[owner], at + low, totals)
-        closed = self._release.closed
-        if closed < high:
-            self._open.add(answered.where(answered.window > closed))
-        return _Changes(self._none, answered)
+        if groups * span <= max(_DENSE_CELLS, 4 * len(cells)):
+            owner, at, totals = _dense_totals(group, at, cells.sums, groups, span)
+        else:
+            owner, at, totals = _sparse_totals(group, at, cells.sums, span)
+        return Cells.of(owner if numbers is None else numbers[owner], at + low, totals)
 
     def to_batch(self, changes: Sequence[_Changes], progress: Progress) -> Batch:
         """Answers as elements: those that no longer hold are taken back whole."""
@@ -299,7 +306,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         width = len(self._keys)
         group = self._key_index.numbers(rows.columns[:width], rows.num_rows)
         window, *sums = (column.to_numpy() for column in rows.columns[width:])
-        return Cells(group, window, np.array(sums, np.int64))
+        return Cells(np.array([group, window, *sums], np.int64))
 
     def load(self, slices: Mapping[str, Rows]) -> None:
         self.clear()
@@ -323,14 +330,14 @@ def _gather(
     """Rows of equal group and windows become one cell; and the window where each leaves."""
     length = beyond - first
     even = bool((length == length[0]).all())
-    cell, count = encode([group, first, *([] if even else [beyond])], len(first))
-    representative, totals = sum_by(cell, count, partials)
-    return Cells(group[representative], first[representative], totals), beyond[representative]
+    alike = [group, first, *([] if even else [beyond])]
+    representative, totals = sum_alike(alike, len(first), partials)
+    cells = Cells.of(group[representative], first[representative], totals)
+    return cells, beyond[representative]
 
 
-Totals = tuple[Codes, Codes, Numbers, Numbers]
-"""Group and window of each non-empty cell, its totals; and the totals of each group at the last
-window."""
+Totals = tuple[Codes, Codes, Numbers]
+"""Group and window of each non-empty cell, and its totals."""
 
 
 def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
@@ -340,17 +347,15 @@ def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span:
     for row, column in zip(matrix, sums, strict=True):
         if np.count_nonzero(column):
             np.add.at(row, place, column)
-    running = (
-        matrix
-        if span == 1
-        else matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
-    )
+    running = matrix
+    if span > 1:
+        running = matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
     cells = (running[0] > 0).nonzero()[0]
-    owner, at = (cells, cells * 0) if span == 1 else np.divmod(cells, span)
-    return owner, at, running.take(cells, axis=1), running[:, span - 1 :: span]
+    owner, at = np.divmod(cells, span)
+    return owner, at, running.take(cells, axis=1)
 
 
-def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
+def _sparse_totals(group: Codes, window: Codes, sums: Numbers, span: int) -> Totals:
     """The same by sorting, for many groups or long silences: between entries totals stay, and are
     repeated."""
     order = sort_pairs(group, window)
@@ -365,7 +370,4 @@ def _sparse_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span
     until[:-1] = np.where(new_group[1:], span, at[1:])
     length = np.where(totals[0] > 0, until - at, 0)
     which, window_at = ranges(at, length)
-    last = np.append(np.flatnonzero(new_group)[1:] - 1, len(order) - 1)
-    ends = np.zeros((len(sums), groups), np.int64)
-    ends[:, owner[last]] = totals[:, last]
-    return owner[which], window_at, totals[:, which], ends
+    return owner[which], window_at, totals[:, which]

@@ -13,12 +13,12 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.cells import Numbers, sum_by
+from thalweg.operators.hopping.cells import Numbers, sum_alike
 from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
 from thalweg.operators.hopping.hopping_grid import Grid
 from thalweg.operators.hopping.partials import Partials
@@ -144,8 +144,7 @@ def _sum_alike(
     if beyond is not None:
         length = beyond - first
         ends = [] if (length == length[:1]).all() else [beyond]
-    cell, cells = encode([*keys, first, *ends], len(first))
-    representative, totals = sum_by(cell, cells, partials)
+    representative, totals = sum_alike([*keys, first, *ends], len(first), partials)
     at = pa.array(representative)
     first, beyond = first[representative], None if beyond is None else beyond[representative]
     columns = [*(key.take(at) for key in keys), pa.array(first), *map(pa.array, totals)]

@@ -28,13 +28,13 @@ from thalweg.model.batch import Batch, column_of
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
-from thalweg.model.rows import Codes, Rows, encode, encode_together, whole_column
+from thalweg.model.rows import Codes, Rows, encode_together, whole_column
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
-from thalweg.operators.hopping.cells import Numbers, sum_by
+from thalweg.operators.hopping.cells import Numbers, sum_alike
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER, Grid
 from thalweg.operators.hopping.partials import Partials
 from thalweg.plan.nodes import Panes
@@ -131,8 +131,8 @@ class TablePanesKernel(Operator):
         )
         length = beyond - first
         even = least(length) == greatest(length)
-        cell, count = encode([*identity, first, *([] if even else [beyond])], len(first))
-        representative, totals = sum_by(cell, count, sums)
+        alike = [*identity, first, *([] if even else [beyond])]
+        representative, totals = sum_alike(alike, len(first), sums)
         sent += self._pace(len(delta), greatest(first))
         return [
             *sent,

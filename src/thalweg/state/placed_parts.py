@@ -1,0 +1,167 @@
+"""Items in columns, each of a group and at a place: a part of a slice, and the tail.
+
+A part is searched by place and by key. The tail holds the items of small batches as they came; they
+are joined when they are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from thalweg.model.rows import Codes, Rows
+from thalweg.model.time import least
+
+__all__ = ["Found", "Part", "Placed", "Tail", "key_of"]
+
+_FEW = 64
+"""So few items are compared with every probe; more are sorted once and searched."""
+
+
+class Placed(Protocol):
+    """Items in columns."""
+
+    @property
+    def group(self) -> Codes: ...
+
+    @property
+    def place(self) -> Codes: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, which: Codes | slice) -> Self: ...
+
+    def renumbered(self, moved: Codes) -> Self:
+        """The same with other numbers of groups."""
+
+
+T = TypeVar("T", bound=Placed)
+Found = tuple[T, Codes, Codes]
+"""Items, positions among them, and the probe that found each."""
+
+
+@dataclass(slots=True, eq=False)
+class Part(Generic[T]):
+    items: T
+    in_order: bool = False
+    """Whether the items are known to be in the order of their places."""
+    name: str = ""
+    """Under which it was written; and what was written."""
+    written: Rows | None = None
+    skipped: int = 0
+    """Items at the begin of what was written that have gone since."""
+    order: Codes | None = None
+    """Positions by key, once the part was searched; and the keys in that order."""
+    keys: Codes | None = None
+
+    def find(self, key: Codes) -> tuple[Codes, Codes]:
+        """Positions of the items with some keys, and which of the keys each has."""
+        if len(self.items) * len(key) <= _FEW * _FEW:
+            which, at = np.nonzero(key[:, None] == key_of(self.items.group, self.items.place))
+            return at, which
+        if self.order is None or self.keys is None:
+            every = key_of(self.items.group, self.items.place)
+            self.order = np.argsort(every, kind="stable")
+            self.keys = every[self.order]
+        low, high = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
+        count = high - low
+        which = np.repeat(np.arange(len(key)), count)
+        offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+        return self.order[low[which] + offset], which
+
+    def arrange(self) -> None:
+        """Bring the items into the order of their places."""
+        if self.in_order:
+            return
+        place = self.items.place
+        if (place[1:] < place[:-1]).any():
+            self.change(self.items.take(np.argsort(place, kind="stable")))
+        self.in_order = True
+
+    def change(self, items: T) -> None:
+        self.items = items
+        self.written = self.order = self.keys = None
+        self.skipped = 0
+
+    def skip(self, count: int) -> T:
+        """Remove and return the first items; what was written stays."""
+        gone = self.items.take(slice(0, count))
+        self.items = self.items.take(slice(count, len(self.items)))
+        self.order = self.keys = None
+        self.skipped += count
+        return gone
+
+    def until(self, place: int) -> int:
+        """How many items lie before a place."""
+        self.arrange()
+        return int(self.items.place.searchsorted(place))
+
+
+class Tail(Generic[T]):
+    """The items of small batches, until they are divided among slices."""
+
+    def __init__(self, concat: Callable[[Sequence[T]], T]) -> None:
+        self._concat = concat
+        self._joined: Part[T] | None = None
+        self._added: list[T] = []
+        """Items that came since the others were joined."""
+        self._passed: int | None = None
+        """Items up to this place are dropped when they are joined."""
+        self.count = 0
+        """How many items there are at most."""
+
+    def add(self, items: T) -> None:
+        if self._passed is not None and least(items.place) <= self._passed:
+            self.part()
+        self._added.append(items)
+        self.count += len(items)
+
+    def part(self) -> Part[T] | None:
+        """All items, or None."""
+        if self._added:
+            parts = self._added if self._joined is None else [self._joined.items, *self._added]
+            self._joined, self._added = Part(self._concat(parts)), []
+        if self._passed is not None and self._joined is not None:
+            after = self._joined.items.place > self._passed
+            if np.count_nonzero(after) < len(after):
+                self.replace(self._joined.items.take(after.nonzero()[0]))
+        self._passed = None
+        self.count = 0 if self._joined is None else len(self._joined.items)
+        return self._joined
+
+    def replace(self, items: T | None, written: Rows | None = None) -> None:
+        """Hold these items instead."""
+        self._added, self._passed = [], None
+        self._joined = Part(items, written=written) if items is not None and len(items) else None
+        self.count = 0 if self._joined is None else len(self._joined.items)
+
+    def drop_until(self, place: int) -> None:
+        """Forget the items up to and including a place."""
+        if self.count:
+            self._passed = place if self._passed is None else max(place, self._passed)
+
+    def take_until(self, place: int) -> T | None:
+        """Remove and return the items up to and including a place."""
+        part = self.part()
+        if part is None:
+            return None
+        before = part.items.place <= place
+        count = np.count_nonzero(before)
+        if not count:
+            return None
+        if count == len(before):
+            self.replace(None)
+            return part.items
+        self.replace(part.items.take((~before).nonzero()[0]))
+        return part.items.take(before.nonzero()[0])
+
+
+def key_of(group: Codes, place: Codes) -> Codes:
+    """Group and place as one number, for most of them."""
+    return (group << 32) + place
