@@ -8,8 +8,9 @@ tuple.
 from thalweg.windows.by_tuple import SlideByTuple
 from thalweg.windows.counts import CountWindow
 from thalweg.windows.framework import Category, Membership, Tuples, WindowIds, WindowKind, duality
-from thalweg.windows.kinds import HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows.kinds import HoppingWindow, SessionWindow, SnapshotWindow
 from thalweg.windows.sliding import LandmarkTime, SlidingRows, SlidingTime
+from thalweg.windows.window import Window
 
 __all__ = [
     "Category",

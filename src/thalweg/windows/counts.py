@@ -15,15 +15,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.errors import WindowError
+from thalweg.windows.window import Window
 
 __all__ = ["CountWindow", "count_window"]
 
 
 @dataclass(frozen=True, slots=True)
-class CountWindow:
+class CountWindow(Window):
+    grid = None
+    firm_ends = False
+    closes_by_group = True
+    only_cut = False
+    no_top_k = 'count windows have no top-k of their own; write .apply("top_k", ...).'
+    no_time_bound = (
+        "where a count window ends is known only when its last row has come, so that its rows answer "
+        "before and after that; time-bound output needs other windows."
+    )
+
     count: int
     by: str = "start"
     """`start` or `end`."""
+
+    @property
+    def no_aggregates(self) -> str | None:
+        if self.by == "start":
+            return None
+        return 'count windows by end take modules, as in .apply("average", "price").'
+
+    @property
+    def remark(self) -> str:
+        return (
+            f"the last {self.count - 1} distinct {self.by}s of a group are kept for windows to come"
+        )
 
     def __str__(self) -> str:
         return f"count({self.count} by {self.by})"

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from thalweg.errors import WindowError
 from thalweg.model.clocks import lasting
 from thalweg.model.time import Duration, duration_us
-from thalweg.windows.counts import CountWindow
+from thalweg.windows.window import Window
 
 __all__ = [
     "HoppingWindow",
     "SessionWindow",
     "SnapshotWindow",
-    "Window",
     "hopping",
     "positive_ticks",
     "session",
@@ -35,14 +34,25 @@ _MOST_WINDOWS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotWindow:
+class SnapshotWindow(Window):
+    grid = None
+    firm_ends = False
+    closes_by_group = True
+    only_cut = True
+    no_aggregates = no_top_k = no_time_bound = None
+
     def __str__(self) -> str:
         return "snapshot"
 
 
 @dataclass(frozen=True, slots=True)
-class HoppingWindow:
+class HoppingWindow(Window):
     """Windows of `size` that begin every `hop`, the first at `offset`."""
+
+    firm_ends = True
+    closes_by_group = True
+    only_cut = False
+    no_aggregates = no_top_k = no_time_bound = None
 
     size: int
     hop: int
@@ -55,6 +65,10 @@ class HoppingWindow:
                 f"answer of its own; at most {_MOST_WINDOWS:,} are possible. Take a larger hop, or "
                 "slide_by_tuple for an answer at every row."
             )
+
+    @property
+    def grid(self) -> HoppingWindow:
+        return self
 
     @property
     def origin(self) -> int:
@@ -76,16 +90,21 @@ class HoppingWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWindow:
+class SessionWindow(Window):
     """Runs of activity: a new event within `gap` of the last start continues the session."""
+
+    grid = None
+    firm_ends = True
+    closes_by_group = False
+    only_cut = False
+    no_aggregates = None
+    no_top_k = "sessions have no top-k; use a snapshot, tumbling or hopping window."
+    no_time_bound = "a session's span changes as a whole; time-bound output needs other windows."
 
     gap: int
 
     def __str__(self) -> str:
         return f"session(gap {lasting(self.gap)})"
-
-
-Window = SnapshotWindow | HoppingWindow | SessionWindow | CountWindow
 
 
 def positive_ticks(value: Duration, what: str) -> int:

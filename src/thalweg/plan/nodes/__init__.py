@@ -4,17 +4,11 @@ from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.arrivals import StampArrivals
 from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
+from thalweg.plan.nodes.chains import Distinct, SessionLifetime, Stitch
 from thalweg.plan.nodes.chronicle import Chronicle
 from thalweg.plan.nodes.clip_by import ClipBy
 from thalweg.plan.nodes.detect import Detect, Register
-from thalweg.plan.nodes.groups import (
-    Distinct,
-    GroupApply,
-    SessionLifetime,
-    Stitch,
-    TopK,
-    WindowAggregate,
-)
+from thalweg.plan.nodes.group_apply import GroupApply
 from thalweg.plan.nodes.join import Join
 from thalweg.plan.nodes.lifetimes import (
     AlterLifetime,
@@ -34,10 +28,12 @@ from thalweg.plan.nodes.progress import Describe, InOrder
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.top_k import TopK
 from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
 from thalweg.plan.nodes.union import Union
 from thalweg.plan.nodes.wid import NumberRows, WidAggregate
 from thalweg.plan.nodes.wid_apply import WidApply
+from thalweg.plan.nodes.window_aggregate import WindowAggregate
 
 __all__ = [
     "FACTS",

@@ -17,12 +17,11 @@ from thalweg.plan.nodes.base import (
     lifetime_schema,
     require_known,
 )
-from thalweg.plan.nodes.families import GroupedOperator, columns_of
-from thalweg.plan.nodes.groups import closing_grid, closing_promise, show_keys, window_reach
+from thalweg.plan.nodes.families import GroupedOperator, columns_of, show_keys
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params
 from thalweg.udm.types import fits
-from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows import CountWindow, Window
 
 __all__ = ["ON_ERROR", "ModuleOperator", "WindowApply"]
 
@@ -132,11 +131,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
         if clash:
             raise PlanError(f"{where}: the output {clash[0]!r} is also a key; rename one of them.")
         self.module.instance(self.params)
-        size = (
-            self.window.size
-            if isinstance(self.window, HoppingWindow) and self.stamp == "align"
-            else None
-        )
+        size = self.window.length if self.stamp == "align" else None
         single = self.module.kind == "aggregate" and self.stamp == "align"
         facts = StreamProperties(
             unique_start=single,
@@ -155,17 +150,8 @@ class WindowApply(ModuleOperator, GroupedOperator):
             raise PlanError(
                 f"{where}: the module knows no time, so there is nothing to clip; leave clip= out."
             )
-        if isinstance(self.window, SessionWindow) and self.stamp == "time-bound":
-            raise PlanError(
-                f"{where}: a session's span changes as a whole; time-bound output needs other "
-                "windows."
-            )
-        if isinstance(self.window, CountWindow) and self.stamp == "time-bound":
-            raise PlanError(
-                f"{where}: where a count window ends is known only when its last row has come, so "
-                "that its rows answer before and after that; time-bound output needs other "
-                "windows."
-            )
+        if self.stamp == "time-bound" and self.window.no_time_bound is not None:
+            raise PlanError(f"{where}: {self.window.no_time_bound}")
 
     # --------------------------------------------------------------------------------------------
     # facts
@@ -184,16 +170,14 @@ class WindowApply(ModuleOperator, GroupedOperator):
         return (columns_of(*(expr for _, expr in self.arguments)).union(self.keys),)
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None if self.ends_matter or self.passes_cti else closing_grid(self.window)
+        return None if self.ends_matter or self.passes_cti else self.window.closing_grid
 
     @property
     def reach(self) -> int | None:
         """A row belongs to windows that begin before it ends, and their answers end with them."""
-        if not isinstance(self.window, HoppingWindow):
-            return None
         if self.stamp not in ("align", "clip") or self.ends_matter:
             return None
-        return window_reach(self.window)
+        return self.window.reach
 
     @property
     def promise(self) -> str:
@@ -201,7 +185,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
             return "t"
         if self.stamp == "unrestricted":
             return "nothing before the end"
-        return closing_promise(self.window)
+        return self.window.promise
 
     @property
     def details(self) -> str:
@@ -229,22 +213,19 @@ class WindowApply(ModuleOperator, GroupedOperator):
 
     @property
     def passes_cti(self) -> bool:
-        """Whether the input's CTI is that of the output.
-
-        A snapshot window that a later event cuts in two keeps its value in front of the cut: only
-        an end moves.
-        """
+        """Whether the input's CTI is that of the output: in front of a cut a window that is only
+        cut keeps its value."""
         if self.stamp == "time-bound":
             return True
         steady = not self.module.time_sensitive and self.module.properties.deterministic
-        return isinstance(self.window, SnapshotWindow) and self.stamp == "align" and steady
+        return self.window.only_cut and self.stamp == "align" and steady
 
     @property
     def in_panes(self) -> bool:
         """Whether windows are put together from states of panes: rows need not be kept, so none may
         be taken back."""
         return (
-            isinstance(self.window, HoppingWindow)
+            self.window.grid is not None
             and self.module.has_partials
             and self.module.kind == "aggregate"
             and not self.module.time_sensitive
@@ -317,14 +298,11 @@ class WindowApply(ModuleOperator, GroupedOperator):
             found.append("ordered: the rows of a window are not sorted again")
         if facts.any_order:
             found.append("any order: the rows of a window are not sorted first")
-        if facts.commutes_with_filter and isinstance(self.window, HoppingWindow):
+        if facts.commutes_with_filter and self.window.grid is not None:
             found.append(
                 f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below "
                 "the module"
             )
-        if isinstance(self.window, CountWindow):
-            found.append(
-                f"the last {self.window.count - 1} distinct {self.window.by}s of a group are kept "
-                "for windows to come"
-            )
+        if self.window.remark is not None:
+            found.append(self.window.remark)
         return found

@@ -160,6 +160,11 @@ class Node:
         final."""
         return False
 
+    @property
+    def whole_runs_when_final(self) -> bool:
+        """The same as `whole_runs`, when every window holds its answers until they are final."""
+        return self.whole_runs
+
     # --------------------------------------------------------------------------------------------
     # facts about promises
 

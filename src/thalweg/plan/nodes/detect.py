@@ -12,8 +12,7 @@ from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.model.clocks import lasting
 from thalweg.plan.automata import Automaton, Pattern
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_condition, require_known
-from thalweg.plan.nodes.families import GroupedOperator
-from thalweg.plan.nodes.groups import show_keys
+from thalweg.plan.nodes.families import GroupedOperator, show_keys
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Detect", "Register", "Simultaneous"]

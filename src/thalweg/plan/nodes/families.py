@@ -11,7 +11,14 @@ from thalweg.expr import Expr, col
 from thalweg.plan.expressions import START, Keys
 from thalweg.plan.nodes.base import Grid, Node
 
-__all__ = ["GroupedOperator", "LifetimeOperator", "RowOperator", "by_columns", "columns_of"]
+__all__ = [
+    "GroupedOperator",
+    "LifetimeOperator",
+    "RowOperator",
+    "by_columns",
+    "columns_of",
+    "show_keys",
+]
 
 
 def columns_of(*expressions: Expr | None) -> frozenset[str]:
@@ -22,6 +29,11 @@ def columns_of(*expressions: Expr | None) -> frozenset[str]:
 def by_columns(names: tuple[str, ...]) -> Keys:
     """Columns as keys."""
     return tuple(map(col, names))
+
+
+def show_keys(keys: tuple[str, ...]) -> str:
+    """Grouping columns as `explain()` shows them."""
+    return f" by {', '.join(keys)}" if keys else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,7 @@ from thalweg.plan.merging import (
 )
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import by_columns
-from thalweg.plan.nodes.groups import TopK, WindowAggregate
 from thalweg.plan.properties import StreamProperties
-from thalweg.windows import HoppingWindow
 
 __all__ = ["Merge"]
 
@@ -134,18 +132,11 @@ class Merge(Node):
 def _facts(stream: Node, *, final: bool) -> InputFacts:
     """What holds for the elements of a stream, not only for its table."""
     properties = stream.properties
-    windows = (
-        final
-        and stream.never_revises
-        and isinstance(stream, WindowAggregate | TopK)
-        and isinstance(stream.window, HoppingWindow)
-        and not properties.group_ctis
-    )
     return InputFacts(
         properties,
         insert_only=properties.insert_only or (final and stream.never_revises),
         ordered=properties.ordered,
-        whole_runs=windows or stream.whole_runs,
+        whole_runs=stream.whole_runs_when_final if final else stream.whole_runs,
     )
 
 

@@ -20,15 +20,8 @@ import pyarrow as pa
 from thalweg.errors import WindowError, did_you_mean
 from thalweg.plan.aggregates import AggregateCall, partial_schema
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
-from thalweg.plan.nodes.families import GroupedOperator
-from thalweg.plan.nodes.groups import (
-    WindowAggregate,
-    closing_grid,
-    closing_promise,
-    show_calls,
-    show_keys,
-    window_reach,
-)
+from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.window_aggregate import WindowAggregate, show_calls
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
@@ -177,15 +170,15 @@ class CombinePanes(GroupedOperator):
         return frozenset()
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return closing_grid(self.window)
+        return self.window.closing_grid
 
     @property
-    def reach(self) -> int:
-        return window_reach(self.window)
+    def reach(self) -> int | None:
+        return self.window.reach
 
     @property
     def promise(self) -> str:
-        return closing_promise(self.window)
+        return self.window.promise
 
     @property
     def details(self) -> str:
@@ -200,13 +193,10 @@ def _add_up(calls: Calls, schema: pa.Schema) -> bool:
 def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
     """A hopping aggregate as its two steps, the first perhaps with a table; None where sums are not
     exact or windows end off the grid."""
-    if (
-        not isinstance(node, WindowAggregate)
-        or not isinstance(node.window, HoppingWindow)
-        or node.fill is not None
-    ):
+    window = node.window.grid if isinstance(node, WindowAggregate) else None
+    if not isinstance(node, WindowAggregate) or window is None or node.fill is not None:
         return None
-    if node.window.size % node.window.hop or node.chosen != "differential":
+    if window.size % window.hop or node.chosen != "differential":
         return None
-    panes = Panes(node.input, node.window, node.aggregates, node.keys, table)
-    return CombinePanes(panes, node.window, node.aggregates, node.keys, node.input.schema)
+    panes = Panes(node.input, window, node.aggregates, node.keys, table)
+    return CombinePanes(panes, window, node.aggregates, node.keys, node.input.schema)

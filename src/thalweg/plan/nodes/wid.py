@@ -14,8 +14,8 @@ from thalweg.errors import PlanError, WindowError
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
-from thalweg.plan.nodes.families import GroupedOperator, by_columns
-from thalweg.plan.nodes.groups import call_columns, show_calls, show_keys
+from thalweg.plan.nodes.families import GroupedOperator, by_columns, show_keys
+from thalweg.plan.nodes.window_aggregate import call_columns, refuse_sketches, show_calls
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import (
     Category,
@@ -204,12 +204,7 @@ class WidAggregate(WidOperator):
         )
         if not self.aggregates:
             raise PlanError("aggregate: name at least one aggregate, such as n=count().")
-        for _, call in self.aggregates:
-            if not call.aggregate.repeatable:
-                raise WindowError(
-                    f"{call}: sketches are kept for hopping, tumbling and sliding windows over "
-                    f"time, not for {self.kind}."
-                )
+        refuse_sketches(self.aggregates, self.kind)
         holistic = next(
             (str(c) for _, c in self.aggregates if not c.bounded or c.aggregate.grows), None
         )

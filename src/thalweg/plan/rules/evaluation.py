@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.plan.nodes import Node, WindowAggregate, rebuild
-from thalweg.windows import HoppingWindow
 
 __all__ = ["decide"]
 
@@ -26,6 +25,6 @@ def decide(root: Node) -> Node:
 
 
 def _settled(node: Node) -> Node:
-    if not isinstance(node, WindowAggregate) or not isinstance(node.window, HoppingWindow):
+    if not isinstance(node, WindowAggregate) or node.window.grid is None:
         return node
     return node if node.evaluation is not None else replace(node, evaluation=node.chosen)

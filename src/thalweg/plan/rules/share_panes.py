@@ -66,11 +66,7 @@ def _shapes(root: Node) -> dict[Node, int]:
 
 
 def _can_share(node: WindowAggregate) -> bool:
-    if (
-        not isinstance(node.window, HoppingWindow)
-        or node.fill is not None
-        or node.strategy is not None
-    ):
+    if node.window.grid is None or node.fill is not None or node.strategy is not None:
         return False
     return node.chosen == "differential" or (
         node.chosen in ("panes", "wid")
@@ -86,7 +82,8 @@ def _is_plain(call: AggregateCall, node: WindowAggregate) -> bool:
 
 
 def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:
-    windows = [node.window for node in group if isinstance(node.window, HoppingWindow)]
+    grids = [(node, node.window.grid) for node in group if node.window.grid is not None]
+    windows = [grid for _, grid in grids]
     if len(set(windows)) < 2:
         return {}
     origin = windows[0].offset
@@ -105,10 +102,9 @@ def _shared(group: list[WindowAggregate]) -> dict[Node, Node]:
         first.keys,
     )
     found: dict[Node, Node] = {}
-    for node in group:
-        assert isinstance(node.window, HoppingWindow)
+    for node, grid in grids:
         which = tuple(order.index(str(call)) for _, call in node.aggregates)
         found[node] = CombinePanes(
-            panes, node.window, node.aggregates, node.keys, node.input.schema, which
+            panes, grid, node.aggregates, node.keys, node.input.schema, which
         )
     return found

@@ -19,7 +19,6 @@ from dataclasses import replace
 from thalweg.expr import Column
 from thalweg.plan.expressions import cannot_fail, is_floating
 from thalweg.plan.nodes import Node, Where, WindowApply
-from thalweg.windows import HoppingWindow
 
 name = "where_below_module"
 sole_reader = True
@@ -29,7 +28,7 @@ def apply(node: Node) -> Node | None:
     if not isinstance(node, Where) or not isinstance(node.input, WindowApply):
         return None
     below, read = node.input, node.predicate.columns()
-    if below.module.kind != "operator" or not isinstance(below.window, HoppingWindow):
+    if below.module.kind != "operator" or below.window.grid is None:
         return None
     passed = {name: expr.name for name, expr in below.arguments if isinstance(expr, Column)}
     allowed = set(below.module.properties.commutes_with_filter) & set(passed)

@@ -32,6 +32,7 @@ def windows_of(rows: list[Row], window: Window, horizon: int | None = None) -> l
         return [(run[0][0], run[-1][0] + window.gap, run) for run in runs(rows, window.gap)]
     if isinstance(window, CountWindow):
         return _counted(rows, window)
+    assert isinstance(window, HoppingWindow), f"the oracle has no definition for {window}"
     starts = {start for row in rows for start in _window_starts(row, window, horizon)}
     return [
         (start, start + window.size, alive(rows, start, start + window.size))
