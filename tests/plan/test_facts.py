@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import thalweg as tw
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, WindowError
+from thalweg.model.rows import Bools
 from thalweg.plan import nodes
 from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
 from thalweg.shards.plan_cutting import fragments_of
+from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 
 
 def _subclasses(kind: type[Node]) -> Iterator[type[Node]]:
@@ -212,3 +214,47 @@ def test_the_signature_has_every_setting_and_the_columns_that_are_read() -> None
 def test_what_state_does_not_depend_on_is_not_in_the_signature() -> None:
     a, b = (tw.source(name, {"k": "int64"}) for name in "ab")
     assert a.join(b, "k").node.signature == a.join(b, "k", endless="left").node.signature
+
+
+# ------------------------------------------------------------------------------------------------
+# windows
+
+
+def test_a_kind_of_window_that_leaves_a_fact_out_cannot_be_made() -> None:
+    @dataclass(frozen=True)
+    class Silent(Window):
+        size: int
+
+    for fact in Window.__abstractmethods__:
+        with pytest.raises(TypeError, match=fact):
+            Silent(5)  # type: ignore[abstract]
+    assert Window.__abstractmethods__ >= {"grid", "firm_ends", "closes_by_group", "only_cut"}
+
+
+class Unstated(WindowKind):
+    """A kind with the three functions, and nothing said about them."""
+
+    def windows(self, tuples: Tuples) -> WindowIds:
+        return WindowIds.of(tuples.ts)
+
+    def extent(self, window: int, partition: int, tuples: Tuples) -> Bools:
+        inside: Bools = tuples.ts == window
+        return inside
+
+    def wids(self, tuples: Tuples) -> Membership:
+        return Membership(tuples.ts, tuples.ts)
+
+    def __str__(self) -> str:
+        return "unstated"
+
+
+def test_a_kind_of_window_that_says_nothing_may_depend_on_all_rows_of_its_partition() -> None:
+    kind = Unstated()
+    assert kind.category is Category.FCA
+    assert kind.decided_by == "partition"
+    assert (kind.reach, kind.length, kind.strategies) == (None, None, ("rows",))
+    (stream,) = _streams(1)
+    node = nodes.WidAggregate(stream, kind, (("n", tw.count()),), ("k",))
+    assert node.divided_by == ((),)
+    with pytest.raises(WindowError, match=r"unstated is FCA .*has no assigner"):
+        tw.source("s", {"k": "int64"}).windows(kind)

@@ -90,6 +90,8 @@ def test_law_divided(kind: str, name: str) -> None:
 class Pairs(WindowKind):
     """A kind of this file: [2 w, 2 w + 2)."""
 
+    context = frozenset()
+
     @property
     def longest(self) -> int:
         return 2

@@ -48,7 +48,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "no kind": (lambda: EVENTS.windows(10), "give a WindowKind"),  # type: ignore[arg-type]
     "a kind that needs context": (
         lambda: EVENTS.windows(SlideByTuple(5)),
-        "must tell the windows of a tuple from the tuple alone",
+        "says so with context = frozenset()",
     ),
     "an unknown partition": (
         lambda: EVENTS.sliding(10, 5, partition_by="kk"),

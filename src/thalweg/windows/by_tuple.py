@@ -31,6 +31,8 @@ class SlideByTuple(WindowKind):
     """The last `range` ticks, answered at every `every`-th tuple."""
 
     context: ClassVar[frozenset[str]] = frozenset({"forward"})
+    strategies = ("rows", "bins")
+    firm_ends = True
 
     range: int
     every: int = 1
@@ -44,6 +46,19 @@ class SlideByTuple(WindowKind):
             else f"{self.every} tuples over {'rank(ts)' if self.ranked else 'rows'}"
         )
         return f"slide by {slide}({lasting(self.range)} over ts)"
+
+    @property
+    def length(self) -> int:
+        return self.range
+
+    @property
+    def by_number(self) -> bool:
+        return self.every > 1 and not self.ranked
+
+    @property
+    def reach(self) -> int | None:
+        """Which tuple is an n-th one by time may depend on any row before it."""
+        return None if self.ranked and self.every > 1 else self.range
 
     def chosen(self, tuples: Tuples) -> Bools:
         """The tuples at which a window ends."""

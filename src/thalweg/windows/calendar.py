@@ -43,6 +43,7 @@ Days = npt.NDArray[np.datetime64]
 class CalendarWindow(WindowKind):
     """Periods of a calendar: `unit` in `zone`."""
 
+    context = frozenset()
     consecutive = True
     unit: str
     zone: str = "UTC"

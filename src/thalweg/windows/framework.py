@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,10 @@ from thalweg.errors import WindowError
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 
-__all__ = ["Category", "Membership", "Tuples", "WindowIds", "WindowKind", "duality"]
+__all__ = ["Category", "DecidedBy", "Membership", "Tuples", "WindowIds", "WindowKind", "duality"]
+
+
+DecidedBy = Literal["tuple", "partition", "stream"]
 
 
 class Category(Enum):
@@ -112,13 +115,66 @@ class WindowKind(ABC):
     """The three functions. Subclasses are frozen dataclasses; `str()` of one is what `explain()`
     shows."""
 
-    context: ClassVar[frozenset[str]] = frozenset()
-    """What `wids` reads besides the tuple: "backward", "forward", both or nothing."""
+    context: ClassVar[frozenset[str]] = frozenset({"backward", "forward"})
+    """Which tuples `wids` reads besides the tuple itself: "backward" (those before it), "forward"
+    (those after it), both or none. A kind that does not say so may depend on all of them."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Payload columns that `wids` reads."""
     consecutive: ClassVar[bool] = False
     """Whether a tuple belongs to the one window that its time lies in: windows meet without gap or
     overlap."""
+    strategies: ClassVar[tuple[str, ...]] = ("rows",)
+    """In which ways the windows can be evaluated; the first is the usual one."""
+
+    # --------------------------------------------------------------------------------------------
+    # facts that follow from the context, and that a kind may know better
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        """Whose rows decide which windows there are: rows that are divided by other columns than
+        these must stay together."""
+        return "partition" if self.context else "tuple"
+
+    @property
+    def reach(self) -> int | None:
+        """A row at t is in no window that ends later than t + reach; None: not known."""
+        return None if self.context or self.assigner() is not None else self.longest
+
+    @property
+    def length(self) -> int | None:
+        """How long the answer of every window lasts; None: they differ."""
+        return None
+
+    @property
+    def firm_ends(self) -> bool:
+        """Whether the end of an answer never moves: it follows from the id of the window."""
+        return self.assigner() is None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether windows end; the others grow with the stream."""
+        return True
+
+    @property
+    def by_number(self) -> bool:
+        """Whether windows count rows as they arrived, so that rows must have numbers."""
+        return False
+
+    @property
+    def orders_by_all(self) -> bool:
+        """Whether rows of equal time are ordered by all their columns."""
+        return False
+
+    @property
+    def remark(self) -> str:
+        """What must be known besides a tuple, for `explain()`."""
+        if self.category is Category.FCA:
+            return "which windows a row belongs to is known when rows after it have come"
+        return ""
+
+    def of_groups(self) -> WindowKind:
+        """The kind for a stream of which every group has windows of its own."""
+        return self
 
     @property
     def longest(self) -> int:

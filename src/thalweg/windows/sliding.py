@@ -16,14 +16,15 @@ w >= floor((t.a - o) / s), and o + (w + 1) s - r <= t.a means w <= floor((t.a - 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thalweg.errors import PlanError
 from thalweg.model.clocks import lasting
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
-from thalweg.windows.framework import Membership, Tuples, WindowIds, WindowKind
+from thalweg.windows.framework import DecidedBy, Membership, Tuples, WindowIds, WindowKind
 
 __all__ = ["LandmarkTime", "SlidingRows", "SlidingTime", "expand"]
 
@@ -47,6 +48,9 @@ class SlidingTime(WindowKind):
     """Windows of `range` ticks of time, a new one every `slide`. Without an origin they begin with
     the first tuple of all."""
 
+    context = frozenset()
+    firm_ends = True
+
     range: int
     slide: int
     origin: int | None = 0
@@ -58,6 +62,26 @@ class SlidingTime(WindowKind):
     @property
     def longest(self) -> int:
         return self.range
+
+    @property
+    def length(self) -> int:
+        return self.range
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        return "stream" if self.origin is None else "tuple"
+
+    @property
+    def reach(self) -> int | None:
+        return None if self.origin is None else self.range
+
+    def of_groups(self) -> WindowKind:
+        if self.origin is None:
+            raise PlanError(
+                "group_apply: windows that begin with the first row cannot differ from group to "
+                "group; give origin=."
+            )
+        return self
 
     def anchor(self, tuples: Tuples) -> int:
         return self.origin if self.origin is not None else int(tuples.ts.min(initial=2**62))
@@ -88,6 +112,11 @@ class SlidingTime(WindowKind):
 class LandmarkTime(WindowKind):
     """Windows that all begin at the origin and grow by `slide`: everything so far."""
 
+    context = frozenset()
+    firm_ends = False
+    is_bounded = False
+    reach = None
+
     slide: int
     origin: int = 0
 
@@ -117,6 +146,11 @@ class SlidingRows(WindowKind):
     partition follows from the rows before it; its rank by time also from later ones.
     """
 
+    decided_by = "partition"
+    firm_ends = True
+    length = 1
+    reach = None
+
     range: int | None
     slide: int
     ranked: bool = False
@@ -136,6 +170,27 @@ class SlidingRows(WindowKind):
         if self.ranked:
             return frozenset({"backward", "forward"})
         return frozenset({"backward"}) if self.partitioned else frozenset()
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.range is not None
+
+    @property
+    def by_number(self) -> bool:
+        return not self.ranked
+
+    @property
+    def orders_by_all(self) -> bool:
+        return self.ranked
+
+    @property
+    def remark(self) -> str:
+        if self.partitioned and not self.ranked:
+            return "the number of rows so far is kept for each partition"
+        return super().remark
+
+    def of_groups(self) -> SlidingRows:
+        return replace(self, partitioned=True)
 
     def positions(self, tuples: Tuples) -> Codes:
         """The number of each tuple in its partition: as it arrived, or by time (ties as they

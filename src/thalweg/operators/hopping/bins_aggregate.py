@@ -165,7 +165,7 @@ class BinsAggregateKernel(Operator):
         self._grow()
         number = (
             batch.payload.column(ROW_NUMBER).to_numpy()
-            if self._node.by_number
+            if self._node.kind.by_number
             else np.zeros(len(batch), np.int64)
         )
         earliest = int(batch.start.min())

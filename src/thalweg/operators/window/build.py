@@ -130,12 +130,12 @@ def assigner_for(node: WidAggregate | WidApply) -> Assigner:
     if isinstance(kind, SlideByTuple):
         if kind.every > 1 and kind.ranked:
             return RankAssigner(kind)
-        return TupleAssigner(kind, ROW_NUMBER if node.by_number else None)
+        return TupleAssigner(kind, ROW_NUMBER if kind.by_number else None)
     if isinstance(kind, SlidingRows):
         counted = not (kind.ranked or kind.partitioned)
         return RowsAssigner(
             kind,
-            (ROW_NUMBER, ARRIVED_AT) if node.by_number else None,
+            (ROW_NUMBER, ARRIVED_AT) if kind.by_number else None,
             tuple(node.input.schema.names) if kind.ranked else (),
             sparse=counted and not isinstance(node.input, NumberRows),
         )
@@ -154,10 +154,7 @@ def assigner_for(node: WidAggregate | WidApply) -> Assigner:
 
 def _by_partition(node: WidAggregate | WidApply) -> bool:
     """Whether rows of other groups of a partition decide where windows lie."""
-    kind = node.kind
-    if isinstance(kind, SlidingTime | LandmarkTime):
-        return isinstance(kind, SlidingTime) and kind.origin is None
-    return isinstance(kind, SlideByTuple | SlidingRows) or bool(kind.context)
+    return node.kind.decided_by != "tuple"
 
 
 def _values(

@@ -4,7 +4,7 @@ window."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,11 +18,6 @@ from thalweg.plan.nodes.families import GroupedOperator, by_columns, show_keys
 from thalweg.plan.nodes.window_aggregate import call_columns, refuse_sketches, show_calls
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import (
-    Category,
-    LandmarkTime,
-    SlideByTuple,
-    SlidingRows,
-    SlidingTime,
     WindowKind,
 )
 
@@ -109,13 +104,8 @@ class WidOperator(GroupedOperator):
     def divided_by(self) -> tuple[Keys, ...] | None:
         """By columns that may be seen apart: windows that follow from the time alone need no other
         group, others their partition."""
-        counts = isinstance(self.kind, SlideByTuple | SlidingRows | SlidingTime)
-        alone = isinstance(self.kind, LandmarkTime) or not (counts or self.kind.context)
-        if isinstance(self.kind, SlidingTime):
-            alone = self.kind.origin is not None
-        if alone:
-            return (by_columns(self.columns),)
-        return (by_columns(() if isinstance(self.kind, SlidingTime) else self.partition),)
+        together = {"tuple": self.columns, "partition": self.partition, "stream": ()}
+        return (by_columns(together[self.kind.decided_by]),)
 
     @property
     def identity(self) -> frozenset[str]:
@@ -124,46 +114,32 @@ class WidOperator(GroupedOperator):
 
     @property
     def reach(self) -> int | None:
-        """Where windows follow from the time or the tuple they end with: how long they last. Others
-        depend on how many rows there were, or on the first one."""
-        kind = self.kind
-        if isinstance(kind, SlideByTuple):
-            return None if kind.ranked and kind.every > 1 else kind.range
-        if isinstance(kind, SlidingRows | LandmarkTime) or kind.context:
-            return None
-        if isinstance(kind, SlidingTime) and kind.origin is None:
-            return None
-        return kind.longest if kind.assigner() is None else None
+        return self.kind.reach
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         """The windows of a group are those of a partition."""
-        if isinstance(self.kind, SlidingTime) and self.kind.origin is None:
-            raise PlanError(
-                "group_apply: windows that begin with the first row cannot differ from group to "
-                "group; give origin=."
-            )
-        rows = isinstance(self.kind, SlidingRows)
-        kind = replace(self.kind, partitioned=True) if rows else self.kind  # type: ignore[type-var]
-        return {"partition": (*keys, *self.partition), "kind": kind}
-
-    def remembers(self) -> str:
-        """What the kind must know besides a row, for `explain`."""
-        if isinstance(self.kind, SlidingRows) and self.kind.partitioned and not self.kind.ranked:
-            return "; the number of rows so far is kept for each partition"
-        if self.kind.category is Category.FCA:
-            return "; which windows a row belongs to is known when rows after it have come"
-        return ""
+        return {"partition": (*keys, *self.partition), "kind": self.kind.of_groups()}
 
     @property
-    def by_number(self) -> bool:
-        """Whether the windows count rows as they arrived."""
-        return (
-            isinstance(self.kind, SlidingRows | SlideByTuple)
-            and not self.kind.ranked
-            and getattr(self.kind, "every", 2) > 1
-        )
+    def windows_remark(self) -> str:
+        """How windows are found, for `explain()`."""
+        remark = f"; {self.kind.remark}" if self.kind.remark else ""
+        return f"window ids: {self.kind.category}{remark}"
+
+    def columns_of_windows(self, *read: frozenset[str]) -> frozenset[str] | None:
+        """The columns that windows and groups depend on, and those that are read besides."""
+        if self.kind.orders_by_all:
+            return None
+        numbers = {ROW_NUMBER, ARRIVED_AT} if self.kind.by_number else set()
+        return frozenset(self.columns).union(self.kind.reads, numbers, *read)
+
+    def _check_numbers(self) -> None:
+        if self.kind.by_number and ROW_NUMBER not in self.input.schema.names:
+            raise WindowError(
+                f"{self.kind}: the rows have no numbers; write number_rows() on the stream below."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,30 +184,21 @@ class WidAggregate(WidOperator):
         holistic = next(
             (str(c) for _, c in self.aggregates if not c.bounded or c.aggregate.grows), None
         )
-        if holistic is not None and (
-            isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None
-        ):
+        if holistic is not None and not self.kind.is_bounded:
             raise WindowError(
                 f"{self.kind}: {holistic} needs every row or value there ever was; use a bounded "
                 "aggregate, or a window with a range."
             )
-        if self.by_number and ROW_NUMBER not in self.input.schema.names:
-            raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
+        self._check_numbers()
         self._check_strategy()
         seen = lifetime_schema(self.input.schema)
         fields = [self.input.schema.field(name) for name in self.columns]
         ids = [] if self.wid is None else [pa.field(self.wid, pa.int64())]
         results = [pa.field(name, call.type_in(seen)) for name, call in self.aggregates]
-        landmark = isinstance(self.kind, LandmarkTime)
-        length = (
-            self.kind.range
-            if isinstance(self.kind, SlidingTime | SlideByTuple)
-            else 1
-            if isinstance(self.kind, SlidingRows)
-            else None
-        )
         facts = StreamProperties(
-            firm_ends=not landmark, constant_duration=length, group_keys=self.columns
+            firm_ends=self.kind.firm_ends,
+            constant_duration=self.kind.length,
+            group_keys=self.columns,
         )
         self._settle(pa.schema([*fields, *ids, *results]), facts)
 
@@ -241,12 +208,12 @@ class WidAggregate(WidOperator):
         bounded = self.input.properties.insert_only and all(
             call.bounded for _, call in self.aggregates
         )
-        return ("rows", "bins") if isinstance(self.kind, SlideByTuple) and bounded else ("rows",)
+        return self.kind.strategies if bounded else self.kind.strategies[:1]
 
     def _check_strategy(self) -> None:
         if self.strategy is None:
             return
-        if not isinstance(self.kind, SlideByTuple):
+        if len(self.kind.strategies) == 1:
             raise WindowError(f"strategy: {self.kind} is evaluated in one way only.")
         if self.strategy not in self.strategies:
             raise WindowError(
@@ -257,10 +224,7 @@ class WidAggregate(WidOperator):
 
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        if isinstance(self.kind, SlidingRows) and self.kind.ranked:
-            return (None,)  # equal starts are ordered by all columns
-        numbers = {ROW_NUMBER, ARRIVED_AT} if self.by_number else set()
-        return (call_columns(self.aggregates).union(self.columns, self.kind.reads, numbers),)
+        return (self.columns_of_windows(call_columns(self.aggregates)),)
 
     @cached_property
     def never_revises(self) -> bool:
@@ -274,6 +238,6 @@ class WidAggregate(WidOperator):
         return f"{self.kind}{parts}{show_keys(self.keys)}: {calls}{named}; {self.kind.category}"
 
     def remarks(self) -> Iterator[str]:
-        yield f"window ids: {self.kind.category}{self.remembers()}"
+        yield self.windows_remark
         if len(self.strategies) > 1:
             yield f"evaluation: {self.strategy or 'rows'}; possible: {', '.join(self.strategies)}"

@@ -12,10 +12,10 @@ from thalweg.errors import PlanError, WindowError
 from thalweg.plan.nodes.apply import ModuleOperator
 from thalweg.plan.nodes.base import Named, Node, require_known
 from thalweg.plan.nodes.families import columns_of, show_keys
-from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER, WidOperator
+from thalweg.plan.nodes.wid import WidOperator
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import Module, Params
-from thalweg.windows import LandmarkTime, SlidingRows, WindowKind
+from thalweg.windows import WindowKind
 
 __all__ = ["WidApply"]
 
@@ -73,7 +73,7 @@ class WidApply(ModuleOperator, WidOperator):
         return None if self.stamp == "keep" else super().reach
 
     def _check_kind(self, where: str) -> None:
-        if isinstance(self.kind, LandmarkTime) or getattr(self.kind, "range", 0) is None:
+        if not self.kind.is_bounded:
             raise WindowError(
                 f"{where}: over {self.kind} the module would need every row there ever was; "
                 "use a bounded aggregate, or a window with a range."
@@ -88,16 +88,11 @@ class WidApply(ModuleOperator, WidOperator):
                 f"{where}: windows of {self.kind} are computed again when they are revised, so that"
                 " the module must be deterministic and must not fail (on_error='fail')."
             )
-        if self.by_number and ROW_NUMBER not in self.input.schema.names:
-            raise WindowError(f"{self.kind}: the rows have no numbers; put NumberRows below.")
+        self._check_numbers()
 
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        if isinstance(self.kind, SlidingRows) and self.kind.ranked:
-            return (None,)  # equal starts are ordered by all columns
-        numbers = {ROW_NUMBER, ARRIVED_AT} if self.by_number else set()
-        read = columns_of(*(expr for _, expr in self.arguments))
-        return (read.union(self.columns, self.kind.reads, numbers),)
+        return (self.columns_of_windows(columns_of(*(expr for _, expr in self.arguments))),)
 
     @property
     def details(self) -> str:
@@ -112,6 +107,6 @@ class WidApply(ModuleOperator, WidOperator):
         return text + (f", stamp {self.stamp}" if self.stamp != "align" else "")
 
     def remarks(self) -> Iterator[str]:
-        yield f"window ids: {self.kind.category}{self.remembers()}"
+        yield self.windows_remark
         if self.module.in_columns:
             yield "vectorised: all windows of a batch in one call"
