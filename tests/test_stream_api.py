@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -381,7 +381,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         "name the key otherwise",
     ),
     ("aggregate nothing", lambda: PACKETS.tumbling(10).aggregate(), PlanError, "n=count()"),
-    ("aggregate text", lambda: PACKETS.tumbling(10).aggregate(n="count"), PlanError, "n=count()"),  # type: ignore[arg-type]
+    (
+        "aggregate text",
+        lambda: PACKETS.tumbling(10).aggregate(n="count"),  # type: ignore[arg-type]
+        PlanError,
+        "n=count()",
+    ),
     (
         "sum text",
         lambda: PACKETS.tumbling(10).aggregate(n=sum_("src")),
@@ -431,7 +436,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         "each of len",
     ),
     ("top_k none", lambda: PACKETS.top_k(0, by="len"), WindowError, "positive"),
-    ("top_k half", lambda: PACKETS.top_k(1.5, by="len"), WindowError, "whole number"),  # type: ignore[arg-type]
+    (
+        "top_k half",
+        lambda: PACKETS.top_k(1.5, by="len"),  # type: ignore[arg-type]
+        WindowError,
+        "whole number",
+    ),
     (
         "top_k session",
         lambda: PACKETS.session(5).top_k(1, by="len"),
@@ -440,7 +450,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
     ),
     ("top_k column", lambda: PACKETS.top_k(1, by="lem"), UnknownColumnError, "Did you mean 'len'?"),
     ("union columns", lambda: PACKETS.union(HOSTS), TypeMismatchError, "columns differ"),
-    ("union window", lambda: PACKETS.union(PACKETS.tumbling(1)), PlanError, ".aggregate(...)"),  # type: ignore[arg-type]
+    (
+        "union window",
+        lambda: PACKETS.union(PACKETS.tumbling(1)),  # type: ignore[arg-type]
+        PlanError,
+        ".aggregate(...)",
+    ),
     (
         "join kind",
         lambda: PACKETS.join(HOSTS, on="src", how="iner"),
@@ -456,7 +471,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         "Did you mean 'r.name'?",
     ),
     ("join ambiguous", lambda: PACKETS.join(HOSTS, where="len = 1"), UnknownColumnError, "l.len"),
-    ("join with table", lambda: PACKETS.join([1, 2], on="src"), PlanError, "must be a stream"),  # type: ignore[arg-type]
+    (
+        "join with table",
+        lambda: PACKETS.join([1, 2], on="src"),  # type: ignore[arg-type]
+        PlanError,
+        "must be a stream",
+    ),
     (
         "semi select",
         lambda: PACKETS.join(HOSTS, how="semi", select=["name"]),
@@ -489,7 +509,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
     ),
     (
         "group_apply window",
-        lambda: PACKETS.group_apply("src", lambda g: g.tumbling(1)),  # type: ignore[arg-type, return-value]
+        lambda: PACKETS.group_apply("src", lambda g: cast(Any, g.tumbling(1))),
         PlanError,
         ".aggregate(...)",
     ),
@@ -499,7 +519,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         TypeMismatchError,
         "Did you mean 'string'?",
     ),
-    ("source columns", lambda: source("s", ["a"]), PlanError, "pyarrow schema"),  # type: ignore[arg-type]
+    (
+        "source columns",
+        lambda: source("s", ["a"]),  # type: ignore[arg-type]
+        PlanError,
+        "pyarrow schema",
+    ),
     ("source empty", lambda: source("s", {}), PlanError, "at least one column"),
     ("source late", lambda: source("s", {"a": "int64"}, late="ignore"), PlanError, "'drop'"),
     (

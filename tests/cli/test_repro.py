@@ -22,7 +22,8 @@ TITLE = "Twice as much"
 
 def series(scale):
     for x in (1, 2):
-        yield Line("repro", "time", 2 * x * scale, "s", {"figure": "9-9", "series": "double", "x": x})
+        params = {"figure": "9-9", "series": "double", "x": x}
+        yield Line("repro", "time", 2 * x * scale, "s", params)
 
 
 def draw(lines, path):

@@ -43,7 +43,9 @@ def test_flights_by_hour_of_departure() -> None:
 
 
 _IN_THE_AIR = """
-WITH edges AS (SELECT departed AS t FROM 'DATA/flights.parquet' UNION SELECT landed FROM 'DATA/flights.parquet')
+WITH edges AS (
+    SELECT departed AS t FROM 'DATA/flights.parquet' UNION SELECT landed FROM 'DATA/flights.parquet'
+)
 SELECT t, count(*) AS n FROM edges JOIN 'DATA/flights.parquet' ON departed <= t AND t < landed
 GROUP BY t ORDER BY n DESC, t LIMIT 1
 """
@@ -95,7 +97,8 @@ def test_connections_of_a_real_sensor() -> None:
 
 _RESTING = """
 WITH lasting AS (SELECT side, price, size, received AS since,
-    lead(received) OVER (PARTITION BY side, price ORDER BY received) AS until FROM 'DATA/levels.parquet')
+    lead(received) OVER (PARTITION BY side, price ORDER BY received) AS until
+    FROM 'DATA/levels.parquet')
 SELECT t, l.side, count(*) FROM (SELECT DISTINCT since AS t, side FROM lasting) e
   JOIN lasting l ON l.side = e.side AND l.since <= t AND (until IS NULL OR t < until) AND size > 0
 GROUP BY ALL ORDER BY ALL

@@ -13,16 +13,20 @@ from thalweg.errors import EvaluationError
 from thalweg.expr import Call, Cast, Expr, Frame, Literal, col, is_monotone_in_start, parse
 
 YES = [
-    "5", "-2.5", "60 * 1000", "_start", "_start + 1", "1 + _start", "_start - 10", "_start - -_start", "_start * 2", "2 * _start",
-    "_start * 0", "_start // 10", "_start div 10 * 10", "_start / 3", "floor(_start / 3)", "round(_start, -2)", "ceil(_start)",
-    "-(-_start)", "10 - (5 - _start)", "_start * -1 * -1", "_start // -10 * -1", "least(_start, 100)", "greatest(_start, _start + 1)",
-    "cast(_start as double)", "cast(_start / 10 as bigint)", "sign(_start)", "_start // 10 + _start * 3", "exp(_start / 1e6)",
+    "5", "-2.5", "60 * 1000", "_start", "_start + 1", "1 + _start", "_start - 10",
+    "_start - -_start", "_start * 2", "2 * _start", "_start * 0", "_start // 10",
+    "_start div 10 * 10", "_start / 3", "floor(_start / 3)", "round(_start, -2)", "ceil(_start)",
+    "-(-_start)", "10 - (5 - _start)", "_start * -1 * -1", "_start // -10 * -1",
+    "least(_start, 100)", "greatest(_start, _start + 1)", "cast(_start as double)",
+    "cast(_start / 10 as bigint)", "sign(_start)", "_start // 10 + _start * 3", "exp(_start / 1e6)",
 ]  # fmt: skip
 NO = [
-    "x", "_end", "l._start", "_start + x", "-_start", "10 - _start", "_start * -1", "_start * x", "_start * _start", "_start % 10",
-    "floor_mod(_start, 10)", "_start // -10", "_start / 0", "10 / _start", "10 // _start", "abs(_start)", "cast(_start as varchar)",
-    "case when _start > 5 then 1 else 2 end", "_start > 5", "_start + null", "null", "'x'", "true", "coalesce(_start, 0)",
-    "least(_start, -_start)", "_start - _start", "power(_start, 2)", "1 // 0", "_start + cast('nan' as double)",
+    "x", "_end", "l._start", "_start + x", "-_start", "10 - _start", "_start * -1", "_start * x",
+    "_start * _start", "_start % 10", "floor_mod(_start, 10)", "_start // -10", "_start / 0",
+    "10 / _start", "10 // _start", "abs(_start)", "cast(_start as varchar)",
+    "case when _start > 5 then 1 else 2 end", "_start > 5", "_start + null", "null", "'x'", "true",
+    "coalesce(_start, 0)", "least(_start, -_start)", "_start - _start", "power(_start, 2)",
+    "1 // 0", "_start + cast('nan' as double)",
 ]  # fmt: skip
 
 

@@ -194,8 +194,9 @@ def test_floor_division_and_its_remainder_belong_together(a: int, b: int) -> Non
 def test_operators_of_python_and_of_text_build_the_same() -> None:
     a, b = col("a"), col("b")
     pairs = {
-        "a + b": a + b, "a - b": a - b, "a * b": a * b, "a / b": a / b, "a // b": a // b, "a % b": a % b, "-a": -a,
-        "1 + a": 1 + a, "1 - a": 1 - a, "2 * a": 2 * a, "1 / a": 1 / a, "1 // a": 1 // a, "1 % a": 1 % a,
+        "a + b": a + b, "a - b": a - b, "a * b": a * b, "a / b": a / b, "a // b": a // b,
+        "a % b": a % b, "-a": -a, "1 + a": 1 + a, "1 - a": 1 - a, "2 * a": 2 * a, "1 / a": 1 / a,
+        "1 // a": 1 // a, "1 % a": 1 % a,
     }  # fmt: skip
     for text, expr in pairs.items():
         assert parse(text).same(expr) and str(expr) == text

@@ -158,10 +158,13 @@ def test_types_without_rows() -> None:
         ]
     )
     wanted = {
-        "a": pa.int32(), "a + a": pa.int64(), "a / a": pa.float64(), "a + x": pa.float64(), "a > x": pa.bool_(), "length(s)": pa.int64(),
-        "null": pa.null(), "a + null": pa.int64(), "null > 1": pa.bool_(), "d": schema.field("d").type, "d || s": pa.string(),
-        "coalesce(a, 1)": pa.int64(), "coalesce(a, a)": pa.int32(), "case when true then null end": pa.null(), "sign(a)": pa.int64(),
-        "case when true then a else null end": pa.int32(), "nullif(d, 'x')": pa.string(), "round(x)": pa.float64(), "ceil(a)": pa.int64(),
+        "a": pa.int32(), "a + a": pa.int64(), "a / a": pa.float64(), "a + x": pa.float64(),
+        "a > x": pa.bool_(), "length(s)": pa.int64(), "null": pa.null(), "a + null": pa.int64(),
+        "null > 1": pa.bool_(), "d": schema.field("d").type, "d || s": pa.string(),
+        "coalesce(a, 1)": pa.int64(), "coalesce(a, a)": pa.int32(),
+        "case when true then null end": pa.null(), "sign(a)": pa.int64(),
+        "case when true then a else null end": pa.int32(), "nullif(d, 'x')": pa.string(),
+        "round(x)": pa.float64(), "ceil(a)": pa.int64(),
     }  # fmt: skip
     for text, type_ in wanted.items():
         assert parse(text).type_in(schema) == type_, text

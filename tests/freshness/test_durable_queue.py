@@ -130,7 +130,8 @@ number = int(sys.argv[2])
 while True:
     for _ in range(3):
         keys = pa.array([f"k{at % 7}" for at in range(number, number + 50)])
-        queue.enqueue(pa.record_batch([keys, pa.array(range(number, number + 50))], schema=schema), now=number)
+        rows = pa.record_batch([keys, pa.array(range(number, number + 50))], schema=schema)
+        queue.enqueue(rows, now=number)
         number += 50
     queue.sync()
     print(number, flush=True)

@@ -109,7 +109,8 @@ def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one
         assert back.returncode == 0, back.stderr
         second = json.loads(back.stdout)
         made.until(made.caught_up)
-        while made.place.status()["cti"] <= second["switched_at"] + made.size:  # type: ignore[index]
+        enough = second["switched_at"] + made.size
+        while made.place.status()["cti"] <= enough:  # type: ignore[index]
             made.arrive(1)
             made.until(made.caught_up)
         before = switched(first, made.expected(), made.expected("v > 3"))
@@ -131,7 +132,9 @@ def test_a_replica_that_joins_late_leaves_out_what_is_settled(running: Deploymen
     running.arrive(2)
     running.until(running.caught_up)
     cti = running.place.status()["cti"]  # type: ignore[index]
-    running.until(lambda: running.place.status()["inputs"][fresh.name]["cti"] >= cti)  # type: ignore[index]
+    running.until(
+        lambda: running.place.status()["inputs"][fresh.name]["cti"] >= cti  # type: ignore[index]
+    )
     sent = sum(len(batch) for batch in ElementLogReader(running.place.log(fresh.name)).read())
     assert running.table() == running.expected()
     assert sent < len(running.table()) / 2  # 20 of 25 files were settled when it began

@@ -116,7 +116,8 @@ def test_a_batch_of_an_input_that_never_joined_is_refused() -> None:
 def test_buckets_are_chosen_by_what_identifies_a_row() -> None:
     def keys(**options: object) -> list[str]:
         columns = tw.source("s", {"k": "string", "x": "double"}).node.schema
-        return [str(key) for key in MergedSource("m", columns, **options).keys]  # type: ignore[arg-type]
+        merged = MergedSource("m", columns, **options)  # type: ignore[arg-type]
+        return [str(key) for key in merged.keys]
 
     assert keys() == ["k", "x"]
     assert keys(tolerance=0.1) == ["k"]

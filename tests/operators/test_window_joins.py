@@ -449,7 +449,9 @@ def test_promises_are_at_least_those_of_the_documents(
 
 
 def line_of(text: str) -> int:
-    source, first = inspect.getsourcelines(inspect.currentframe().f_back.f_code)  # type: ignore[union-attr]
+    caller = inspect.currentframe().f_back  # type: ignore[union-attr]
+    assert caller is not None
+    source, first = inspect.getsourcelines(caller.f_code)
     return first + next(number for number, line in enumerate(source) if text in line)
 
 
@@ -480,7 +482,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[ThalwegError], str]] = {
         PlanError,
         "left input",
     ),
-    "no window": (lambda: A.window_join(B, "k", window=10), PlanError, "same_window(...)"),  # type: ignore[arg-type]
+    "no window": (
+        lambda: A.window_join(B, "k", window=10),  # type: ignore[arg-type]
+        PlanError,
+        "same_window(...)",
+    ),
     "no such kind": (
         lambda: A.window_join(B, "k", window=tw.same_window(5), how="outer"),
         PlanError,

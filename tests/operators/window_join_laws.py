@@ -4,6 +4,7 @@ chains, as-of, many inputs."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import thalweg as tw
 from thalweg.expr import Expr
@@ -28,11 +29,10 @@ def window_joins(a: Source, b: Source) -> dict[str, Callable[[], Node]]:
     one, two = Stream(a), Stream(b)
 
     def joined(
-        window: str, how: str = "inner", where: Expr | str | None = None, **more: str
+        window: str, how: str = "inner", where: Expr | str | None = None, **times: str
     ) -> Callable[[], Node]:
-        return lambda: (
-            one.window_join(two, "k", window=WINDOWS[window], how=how, where=where, **more).node  # type: ignore[arg-type]
-        )
+        more: dict[str, Any] = {"how": how, "where": where, **times}
+        return lambda: one.window_join(two, "k", window=WINDOWS[window], **more).node
 
     found = {f"window_join {window}": joined(window) for window in WINDOWS}
     found |= {

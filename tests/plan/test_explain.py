@@ -42,7 +42,8 @@ def test_explain_shows_plan_properties_rules_and_result() -> None:
 
         rewrites
           1. merge_clip_durations
-             before: clip_duration[to 5] <- clip_duration[to 9] <- source[packets, disorder 60, late events: drop]
+             before: clip_duration[to 5] <- clip_duration[to 9] <- \
+source[packets, disorder 60, late events: drop]
              after:  clip_duration[to 5] <- source[packets, disorder 60, late events: drop]
 
         rewritten plan

@@ -218,7 +218,8 @@ def test_a_long_chain_needs_no_recursion() -> None:
 
 def _plan() -> dict[str, Any]:
     rows = tw.source("s", {"k": "int64", "v": "int64"}).where("v + 1 > 1")
-    return json.loads(json.dumps(write_plan(rows.tumbling(5).aggregate(n=tw.sum_("v")).node)))  # type: ignore[no-any-return]
+    query = rows.tumbling(5).aggregate(n=tw.sum_("v"))
+    return json.loads(json.dumps(write_plan(query.node)))  # type: ignore[no-any-return]
 
 
 def _changed(path: list[str | int], value: Any) -> dict[str, Any]:

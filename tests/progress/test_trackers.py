@@ -4,6 +4,7 @@ cut into batches."""
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,14 +75,13 @@ def test_what_summaries_of_chunks_promise_is_never_more_than_the_rows_do(rows: i
 
 
 def test_of_chunks_in_no_order_only_what_came_before_them_is_promised() -> None:
-    (tracker,) = absorbed(
-        [RowsTracker(3)],
-        combine_unordered([(sighting_of(np.array([5, 9]), [LateByRows(3)]), 2)])[0],  # type: ignore[list-item]
-    )
-    block = combine_unordered(
-        [(sighting_of(np.array([t, t + 1]), [LateByRows(3)]), 2) for t in (20, 10)]  # type: ignore[misc]
-    )
-    (tracker,) = absorbed([tracker], block[0])
+    def unordered(*chunks: tuple[int, int]) -> Any:
+        """What is known of chunks of two rows each that came in no order."""
+        sightings: list[Any] = [sighting_of(np.array(chunk), [LateByRows(3)]) for chunk in chunks]
+        return combine_unordered([(sighting, 2) for sighting in sightings])[0]
+
+    (tracker,) = absorbed([RowsTracker(3)], unordered((5, 9)))
+    (tracker,) = absorbed([tracker], unordered((20, 21), (10, 11)))
     assert tracker.promise == 9
 
 

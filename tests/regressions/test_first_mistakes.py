@@ -20,6 +20,7 @@ def frame_of(*times: object) -> tw.Stream:
 
 CALLS: Any = tw.source("calls", {"who": "string"})
 HOST: Any = tw.Host
+untyped: Any = tw  # for mistakes that a type checker finds too
 
 
 @pytest.mark.parametrize(
@@ -28,26 +29,26 @@ HOST: Any = tw.Host
         (lambda: tw.Engine(CALLS.tumbling(10)), r"Finish it with \.aggregate"),
         (lambda: tw.table(CALLS.group_by("who"), {"calls": []}), r"Finish it with \.aggregate"),
         (lambda: HOST().add("q", CALLS.tumbling(10)), "the query 'q' must be a stream"),
-        (lambda: tw.Engine(None), "the query must be a stream; got None"),  # type: ignore[arg-type]
-        (lambda: tw.table(CALLS, [tw.point({"who": "a"}, 1)]), r"\{'calls': \[\.\.\.\]\}"),  # type: ignore[arg-type]
-        (lambda: tw.source(5, {"k": "string"}), "the name of a source is text"),  # type: ignore[arg-type]
-        (lambda: tw.source("s", {5: "string"}), "the name of a column is text"),  # type: ignore[dict-item]
-        (lambda: tw.source("s", {"k": dict}), "unknown type 'dict'"),  # type: ignore[dict-item]
-        (lambda: tw.source("s", {"k": 5}), "unknown type 5"),  # type: ignore[dict-item]
-        (lambda: tw.source("s", {"k": "string"}, quarantine=5), "quarantine= takes"),  # type: ignore[arg-type]
-        (lambda: tw.sequence([CALLS, CALLS], "who"), "give the steps by name"),  # type: ignore[arg-type]
+        (lambda: untyped.Engine(None), "the query must be a stream; got None"),
+        (lambda: untyped.table(CALLS, [tw.point({"who": "a"}, 1)]), r"\{'calls': \[\.\.\.\]\}"),
+        (lambda: untyped.source(5, {"k": "string"}), "the name of a source is text"),
+        (lambda: untyped.source("s", {5: "string"}), "the name of a column is text"),
+        (lambda: untyped.source("s", {"k": dict}), "unknown type 'dict'"),
+        (lambda: untyped.source("s", {"k": 5}), "unknown type 5"),
+        (lambda: untyped.source("s", {"k": "string"}, quarantine=5), "quarantine= takes"),
+        (lambda: untyped.sequence([CALLS, CALLS], "who"), "give the steps by name"),
         (lambda: tw.from_frame([], time="ts"), "an empty list has no columns; give columns="),
         (lambda: CALLS.where(lambda row: row), "got the function.*thalweg.udm.function"),
         (lambda: CALLS.group_by(lambda row: row), r"is not a column.*group_by\(name='SQL text'\)"),
         (lambda: CALLS.tumbling(10).aggregate(tw.count()), r"give each its name, n=count\(\)"),
-        (lambda: tw.sql("SELECT * FROM f", f=pa.table({"v": [1]})), "from_frame"),  # type: ignore[arg-type]
+        (lambda: untyped.sql("SELECT * FROM f", f=pa.table({"v": [1]})), "from_frame"),
         (lambda: tw.Engine(CALLS).push("calls", {"who": "a"}), "needs the time column _start"),
-        (lambda: tw.Engine(CALLS).push("calls", tw.point({"who": "a"}, "noon")), "is 'noon'"),  # type: ignore[arg-type]
+        (lambda: tw.Engine(CALLS).push("calls", untyped.point({"who": "a"}, "noon")), "is 'noon'"),
         (lambda: frame_of("noon"), "row 0: the time 'ts' is 'noon', which is no ISO 8601"),
         (lambda: frame_of(1, None), "source 'frame', row 1: the time 'ts' is null; leave such"),
-        (lambda: tw.Engine(CALLS).why("noon"), "got 'noon'"),  # type: ignore[arg-type]
-        (lambda: tw.Engine(CALLS).why(1.5), r"got 1\.5"),  # type: ignore[arg-type]
-        (lambda: tw.Engine(CALLS).skip_before("noon"), "got 'noon'"),  # type: ignore[arg-type]
+        (lambda: untyped.Engine(CALLS).why("noon"), "got 'noon'"),
+        (lambda: untyped.Engine(CALLS).why(1.5), r"got 1\.5"),
+        (lambda: untyped.Engine(CALLS).skip_before("noon"), "got 'noon'"),
     ],
 )
 def test_a_mistake_is_refused(mistake: Callable[[], object], says: str) -> None:

@@ -52,7 +52,8 @@ def test_two_folders_of_one_name_are_two_sources(tmp_path: Path) -> None:
     both = from_files(str(eu), time="ts").union(from_files(str(us), time="ts"))
     feeds = feeds_of(name_sources(both.node))
     assert list(feeds) == ["eu/packets", "us/packets"]
-    assert [feed.folder for feed in feeds.values()] == [str(eu), str(us)]  # type: ignore[attr-defined]
+    folders = [feed.folder for feed in feeds.values()]  # type: ignore[attr-defined]
+    assert folders == [str(eu), str(us)]
 
 
 def test_one_folder_twice_is_one_source(tmp_path: Path) -> None:

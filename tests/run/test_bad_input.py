@@ -89,14 +89,20 @@ def between(bad: Any, error: type[ThalwegError]) -> Case:
 
 ELEMENTS = {
     "not an element": between("insert", MalformedElementError),
-    "a payload that is no mapping": between(Insert(None, 4, 6), MalformedElementError),  # type: ignore[arg-type]
+    "a payload that is no mapping": between(
+        Insert(None, 4, 6),  # type: ignore[arg-type]
+        MalformedElementError,
+    ),
     "an end before its start": between(insert(A, 6, 4), LifetimeError),
     "an end at its start": between(insert(A, 6, 6), LifetimeError),
     "a new end before the start": between(Adjust(A, 1, 9, 0), LifetimeError),
     "a null start": between(Insert(A, None, 6), TimeRangeError),  # type: ignore[arg-type]
     "a null end": between(Insert(A, 4, None), TimeRangeError),  # type: ignore[arg-type]
     "a null new end": between(Adjust(A, 1, 9, None), TimeRangeError),  # type: ignore[arg-type]
-    "a start that is not a number": between(Insert(A, math.nan, 6), TimeRangeError),  # type: ignore[arg-type]
+    "a start that is not a number": between(
+        Insert(A, math.nan, 6),  # type: ignore[arg-type]
+        TimeRangeError,
+    ),
     "an infinite float": between(Insert(A, 4, math.inf), TimeRangeError),  # type: ignore[arg-type]
     "a fraction of a tick": between(Insert(A, 4.5, 6), InputError),  # type: ignore[arg-type]
     "a time as text": between(Insert(A, "4", 6), InputError),  # type: ignore[arg-type]
@@ -146,7 +152,11 @@ PROMISES = {
         lambda: [GOOD[0], cti(7, {"z": 1})], SchemaChangeError, BATCH
     ),
     "a CTI for no column": Case(lambda: [GOOD[0], cti(7, {})], MalformedElementError, BATCH),
-    "a CTI as text": Case(lambda: [GOOD[0], Cti("7")], MalformedElementError, BATCH),  # type: ignore[arg-type]
+    "a CTI as text": Case(
+        lambda: [GOOD[0], Cti("7")],  # type: ignore[arg-type]
+        MalformedElementError,
+        BATCH,
+    ),
     "a CTI for a value of another type": Case(
         lambda: [GOOD[0], cti(7, {"k": 7})], SchemaChangeError, BATCH
     ),
@@ -297,7 +307,7 @@ def test_bad_input_is_refused_with_its_own_error_and_place(case: Case) -> None:
 def test_refused_input_leaves_no_trace(case: Case) -> None:
     engine = started()
     before, status = engine.snapshot(), engine.status()
-    with pytest.raises(Exception):  # noqa: B017, PT011 - which error is the subject of the test above
+    with pytest.raises(Exception):  # noqa: B017, PT011 - see the test above
         engine.push("s", case.feed())
     assert engine.snapshot() == before
     assert engine.status() == status

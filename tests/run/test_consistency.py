@@ -5,7 +5,7 @@ With the watermark m = max(latest CTI, largest start seen) and the CTI c, an ans
 leaves when
 
     speculative   e <= m                 hold d        e <= max(c, m - d)
-    eager         at once                final         e <= c   (e < c where the end itself may still move)
+    eager         at once                final         e <= c   (e < c where the end may still move)
 """
 
 from __future__ import annotations

@@ -71,7 +71,13 @@ def my_average(values):
         raise ValueError("too much")
     return sum(values) / len(values)
 
-@udm.aggregate("notebook.my_time_weighted_average", inputs={"value": "double"}, output="double", time_sensitive=True, clip="full")
+@udm.aggregate(
+    "notebook.my_time_weighted_average",
+    inputs={"value": "double"},
+    output="double",
+    time_sensitive=True,
+    clip="full",
+)
 class MyTimeWeightedAverage:
     def compute(self, events, window):
         return sum(event.payload * event.duration for event in events) / window.duration
@@ -81,8 +87,10 @@ def even(number):
     return number % 2 == 0
 
 readings = spark.from_files(FOLDER, time="ts", disorder=0, late="drop")
-mean = readings.where("notebook.even(id)").group_by("id").tumbling("10 s").apply("my_average", "value", on_error="skip")
-weighted = readings.set_duration("5 s").group_by("id").tumbling("10 s").apply("my_time_weighted_average", "value")
+even = readings.where("notebook.even(id)").group_by("id").tumbling("10 s")
+mean = even.apply("my_average", "value", on_error="skip")
+lasting = readings.set_duration("5 s").group_by("id").tumbling("10 s")
+weighted = lasting.apply("my_time_weighted_average", "value")
 """
 
 

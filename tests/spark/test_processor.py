@@ -31,11 +31,11 @@ class Handle:
     def __init__(self, store: DictStore) -> None:
         self._store = store
 
-    def getMapState(self, name: str, key: str, value: str) -> DictStore:  # noqa: N802 - Spark's name
+    def getMapState(self, name: str, key: str, value: str) -> DictStore:  # noqa: N802
         return self._store
 
     @property
-    def _statefulProcessorApiClient(self) -> Handle:  # noqa: N802 - Spark's name
+    def _statefulProcessorApiClient(self) -> Handle:  # noqa: N802
         return self
 
     def _get_batch_timestamp(self) -> int:

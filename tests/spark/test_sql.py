@@ -16,9 +16,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.u
 
 QUERY = """
 WITH pairs AS (
-    SELECT a.srcIP, a.ts AS sent, b.len FROM A AS a [RANGE 20 seconds, WA ts], B AS b [RANGE 10 seconds, WA ts] WHERE a.srcIP = b.destIP
+    SELECT a.srcIP, a.ts AS sent, b.len
+    FROM A AS a [RANGE 20 seconds, WA ts], B AS b [RANGE 10 seconds, WA ts]
+    WHERE a.srcIP = b.destIP
 )
-SELECT srcIP, count(*) AS n, sum(len) AS bytes [RANGE 2 minutes, SLIDE 1 minute, WA _start] FROM pairs GROUP BY srcIP HAVING count(*) > 1
+SELECT srcIP, count(*) AS n, sum(len) AS bytes [RANGE 2 minutes, SLIDE 1 minute, WA _start]
+FROM pairs GROUP BY srcIP HAVING count(*) > 1
 """
 
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no handle
 SHOWS = """
 import os, sys
 if __name__ == "__main__":
-    print(sys.argv[1:], os.environ["GIVEN"], os.getcwd(), "pyspark.worker" in sys.modules, sys.stdin.read())
+    arguments, place = sys.argv[1:], os.getcwd()
+    print(arguments, os.environ["GIVEN"], place, "pyspark.worker" in sys.modules, sys.stdin.read())
     print("complaint", file=sys.stderr)
     raise SystemExit(7)
 """

@@ -100,8 +100,9 @@ QUERIES = {
         sliding(3 * MINUTE, MINUTE, "M1", "srcIP", "max(len) - min(len) AS spread"),
     ),
     "beside others, in an expression and in HAVING": (
-        """SELECT srcIP, count(*) AS n, sqltests.spread(len) + 1 AS wide, spread(len + row_num) AS other
-        [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM M1 GROUP BY srcIP HAVING spread(len) > 100""",
+        """SELECT srcIP, count(*) AS n, sqltests.spread(len) + 1 AS wide,
+            spread(len + row_num) AS other [RANGE 3 minutes, SLIDE 1 minute, WA ts]
+        FROM M1 GROUP BY srcIP HAVING spread(len) > 100""",
         sliding(
             3 * MINUTE,
             MINUTE,
@@ -150,21 +151,25 @@ OPERATORS = {
             "SELECT window_start, edges(len) FROM TUMBLE(TABLE M1, DESCRIPTOR(ts), '1 minute') "
             "HAVING high - low > 100"
         ),
-        f"""SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e, s AS window_start, min(len) AS low,
-        max(len) AS high FROM M1 GROUP BY ts // {MINUTE} HAVING max(len) - min(len) > 100""",
+        f"""SELECT ts // {MINUTE} * {MINUTE} s, (ts // {MINUTE} + 1) * {MINUTE} e,
+            s AS window_start, min(len) AS low, max(len) AS high
+        FROM M1 GROUP BY ts // {MINUTE} HAVING max(len) - min(len) > 100""",
     ),
     "a parameter, under another name": (
         (
             "SELECT sqltests.beyond(len, limit => 700) AS large FROM M1 GROUP BY TUMBLE(ts, '2 "
             "minutes')"
         ),
-        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e, len AS large
+        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e,
+            len AS large
         FROM M1 WHERE len > 700""",
     ),
     "in a query around it": (
-        """SELECT big - 700 AS above FROM
-        (SELECT beyond(value => len, limit => 700) FROM TUMBLE(M1, ts, '2 minutes')) WHERE big < 1200""",
-        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e, len - 700 AS above
+        """SELECT big - 700 AS above
+        FROM (SELECT beyond(value => len, limit => 700) FROM TUMBLE(M1, ts, '2 minutes'))
+        WHERE big < 1200""",
+        f"""SELECT ts // {2 * MINUTE} * {2 * MINUTE} s, (ts // {2 * MINUTE} + 1) * {2 * MINUTE} e,
+            len - 700 AS above
         FROM M1 WHERE len > 700 AND len < 1200""",
     ),
 }

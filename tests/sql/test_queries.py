@@ -16,6 +16,10 @@ from thalweg.errors import SqlError, WindowWarning
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.testing import assert_physically_independent, assert_same_table
 
+BYTES_IN = sliding(
+    3 * MINUTE, MINUTE, "Main", "destIP", "sum(len)::bigint AS bytes, max(len) + count(*) AS best"
+).replace(f"s + {3 * MINUTE}, ", f"s + {3 * MINUTE} AS e, ")
+
 QUERIES = {
     "filter and projection": (
         (
@@ -40,8 +44,9 @@ QUERIES = {
         ),
     ),
     "computed key and aggregate of an expression": (
-        """SELECT len // 500 AS size, sum(len + 1) / count(*) AS mean, count(*) FILTER (WHERE flags = 'SYN') AS syns
-        [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY len // 500""",
+        """SELECT len // 500 AS size, sum(len + 1) / count(*) AS mean,
+            count(*) FILTER (WHERE flags = 'SYN') AS syns [RANGE 3 minutes, SLIDE 1 minute, WA ts]
+        FROM Main GROUP BY len // 500""",
         sliding(
             3 * MINUTE,
             MINUTE,
@@ -53,18 +58,11 @@ QUERIES = {
         ),
     ),
     "the best of each window": (
-        """SELECT destIP, sum(len) AS bytes [RANGE 3 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY destIP
-        ORDER BY max(len) + count(*) DESC LIMIT 2""",
-        f"""SELECT s, e, destIP, bytes FROM (SELECT *, rank() OVER (PARTITION BY s ORDER BY best DESC) AS r FROM (
-            {
-            sliding(
-                3 * MINUTE,
-                MINUTE,
-                "Main",
-                "destIP",
-                "sum(len)::bigint AS bytes, max(len) + count(*) AS best",
-            ).replace(f"s + {3 * MINUTE}, destIP", f"s + {3 * MINUTE} AS e, destIP")
-        })) WHERE r <= 2""",
+        """SELECT destIP, sum(len) AS bytes [RANGE 3 minutes, SLIDE 1 minute, WA ts]
+        FROM Main GROUP BY destIP ORDER BY max(len) + count(*) DESC LIMIT 2""",
+        f"""SELECT s, e, destIP, bytes
+        FROM (SELECT *, rank() OVER (PARTITION BY s ORDER BY best DESC) AS r FROM ({BYTES_IN}))
+        WHERE r <= 2""",
     ),
     "group by an alias": (
         (
@@ -81,21 +79,27 @@ QUERIES = {
         ),
     ),
     "all the aggregates": (
-        """SELECT min(len) AS a, max(len) AS b, avg(len) AS c, median(len) AS d, percentile(len, 0.25) AS e, percentile_disc(len, 0.9) AS f,
-        first(len) AS g, last(len) AS h, arg_max(srcIP, len) AS i, min_by(srcIP, len) AS j, count(len) AS k
+        """SELECT min(len) AS a, max(len) AS b, avg(len) AS c, median(len) AS d,
+            percentile(len, 0.25) AS e, percentile_disc(len, 0.9) AS f, first(len) AS g,
+            last(len) AS h, arg_max(srcIP, len) AS i, min_by(srcIP, len) AS j, count(len) AS k
         [RANGE TUMBLING 2 minutes, WA ts] FROM Main""",
         sliding(
             2 * MINUTE,
             2 * MINUTE,
             "Main",
             "",
-            """min(len) AS a, max(len) AS b, avg(len) AS c, median(len) AS d, quantile_cont(len, 0.25) AS e, quantile_disc(len, 0.9) AS f,
-            arg_min(len, ts) AS g, arg_max(len, ts) AS h, arg_max(srcIP, len) AS i, arg_min(srcIP, len) AS j, count(len) AS k""",
+            """min(len) AS a, max(len) AS b, avg(len) AS c, median(len) AS d,
+            quantile_cont(len, 0.25) AS e, quantile_disc(len, 0.9) AS f, arg_min(len, ts) AS g,
+            arg_max(len, ts) AS h, arg_max(srcIP, len) AS i, arg_min(srcIP, len) AS j,
+            count(len) AS k""",
         ),
     ),
     "with, and a window over a window": (
-        """WITH byMinute AS (SELECT srcIP, count(*) AS n [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY srcIP)
-        SELECT srcIP, max(n) AS most [RANGE 5 minutes, SLIDE 1 minute, WA window_start] FROM byMinute GROUP BY srcIP""",
+        """WITH byMinute AS (
+            SELECT srcIP, count(*) AS n [RANGE TUMBLING 1 minute, WA ts] FROM Main GROUP BY srcIP
+        )
+        SELECT srcIP, max(n) AS most [RANGE 5 minutes, SLIDE 1 minute, WA window_start]
+        FROM byMinute GROUP BY srcIP""",
         sliding(
             5 * MINUTE,
             MINUTE,
@@ -170,17 +174,21 @@ QUERIES = {
         ),
     ),
     "join of three": (
-        """SELECT M1.len AS a, M2.len AS b, C.len AS c FROM M1 [RANGE 30 sec], M2 [RANGE 30 sec], C [RANGE 30 sec]
+        """SELECT M1.len AS a, M2.len AS b, C.len AS c
+        FROM M1 [RANGE 30 sec], M2 [RANGE 30 sec], C [RANGE 30 sec]
         WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.len > 400""",
-        f"""SELECT greatest(M1.ts, M2.ts, C.ts), greatest(M1.ts, M2.ts, C.ts) + 1, M1.len AS a, M2.len AS b, C.len AS c
+        f"""SELECT greatest(M1.ts, M2.ts, C.ts) AS s, s + 1, M1.len AS a, M2.len AS b, C.len AS c
         FROM M1, M2, C WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.len > 400
-        AND greatest(M1.ts, M2.ts, C.ts) < least(M1.ts, M2.ts, C.ts) + {30 * SECOND}""",
+        AND s < least(M1.ts, M2.ts, C.ts) + {30 * SECOND}""",
     ),
     "tumbling join of three, and a window over the time of one": (
-        """SELECT count(*) AS n [RANGE TUMBLING 2 minutes, WA C.ts] FROM M1, M2, C [RANGE TUMBLING 1 minute, WA ts]
+        """SELECT count(*) AS n [RANGE TUMBLING 2 minutes, WA C.ts]
+        FROM M1, M2, C [RANGE TUMBLING 1 minute, WA ts]
         WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP""",
-        f"""SELECT C.ts // {2 * MINUTE} * {2 * MINUTE}, C.ts // {2 * MINUTE} * {2 * MINUTE} + {2 * MINUTE}, count(*) AS n FROM M1, M2, C
-        WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP AND M1.ts // {MINUTE} = M2.ts // {MINUTE} AND M2.ts // {MINUTE} = C.ts // {MINUTE}
+        f"""SELECT C.ts // {2 * MINUTE} * {2 * MINUTE} AS s, s + {2 * MINUTE}, count(*) AS n
+        FROM M1, M2, C
+        WHERE M1.srcIP = M2.srcIP AND M2.srcIP = C.srcIP
+        AND M1.ts // {MINUTE} = M2.ts // {MINUTE} AND M2.ts // {MINUTE} = C.ts // {MINUTE}
         GROUP BY ALL""",
     ),
     "group by the time of one side": (
@@ -193,15 +201,19 @@ QUERIES = {
     ),
     "a window over the time that a subquery passes on": (
         """SELECT count(*) AS n [RANGE TUMBLING 1 minute, WA sent]
-        FROM (SELECT M1.ts AS sent, M2.len FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec] WHERE M1.srcIP = M2.srcIP) AS pairs""",
-        f"""SELECT M1.ts // {MINUTE} * {MINUTE}, M1.ts // {MINUTE} * {MINUTE} + {MINUTE}, count(*) AS n FROM M1, M2
+        FROM (
+            SELECT M1.ts AS sent, M2.len FROM M1 [RANGE 20 sec], M2 [RANGE 20 sec]
+            WHERE M1.srcIP = M2.srcIP
+        ) AS pairs""",
+        f"""SELECT M1.ts // {MINUTE} * {MINUTE} AS s, s + {MINUTE}, count(*) AS n FROM M1, M2
         WHERE M1.srcIP = M2.srcIP AND abs(M1.ts - M2.ts) < {20 * SECOND} GROUP BY ALL""",
     ),
     "aggregate over a tumbling join, timed by one side": (
-        """SELECT count(*) AS n [RANGE TUMBLING 1 minute, WA M2.ts] FROM M1, M2 [RANGE TUMBLING 5 minutes, WA ts]
-        WHERE M1.srcIP = M2.srcIP""",
-        f"""SELECT M2.ts // {MINUTE} * {MINUTE}, M2.ts // {MINUTE} * {MINUTE} + {MINUTE}, count(*) AS n
-        FROM ({tumbling("M1", "M2", 5 * MINUTE, "M2.ts", "M1.srcIP = M2.srcIP")}) AS M2 GROUP BY ALL""",
+        """SELECT count(*) AS n [RANGE TUMBLING 1 minute, WA M2.ts]
+        FROM M1, M2 [RANGE TUMBLING 5 minutes, WA ts] WHERE M1.srcIP = M2.srcIP""",
+        f"""SELECT M2.ts // {MINUTE} * {MINUTE} AS s, s + {MINUTE}, count(*) AS n
+        FROM ({tumbling("M1", "M2", 5 * MINUTE, "M2.ts", "M1.srcIP = M2.srcIP")}) AS M2
+        GROUP BY ALL""",
     ),
 }
 
@@ -240,8 +252,9 @@ def test_outer_joins_with_windows_are_those_of_duckdb(
     band = f"M2.ts < M1.ts + {20 * SECOND} AND M1.ts < M2.ts + {10 * SECOND}"
     tumbling = f"M1.ts // {20 * SECOND} = M2.ts // {20 * SECOND}"
     at = "M1.ts" if one_sided else "greatest(M1.ts, M2.ts)"
+    near = tumbling if "TUMBLING" in window else band
     expected = f"""SELECT {at}, {at} + 1, {shown} FROM M1 {how} JOIN M2
-        ON M1.srcPort = M2.srcPort AND M1.len < M2.len AND {tumbling if "TUMBLING" in window else band}"""
+        ON M1.srcPort = M2.srcPort AND M1.len < M2.len AND {near}"""
     assert_same_table(ask_duckdb(expected, packets), answers(query, packets))
 
 

@@ -14,13 +14,21 @@ from thalweg.testing import assert_same_table
 TUMBLING = sliding(MINUTE, MINUTE, "Main", "srcIP", "sum(len)::bigint AS bytes")
 HOPPING = sliding(5 * MINUTE, MINUTE, "Main", "srcIP", "sum(len)::bigint AS bytes")
 SESSIONS = f"""
-    WITH cut AS (
-        SELECT *, coalesce(ts - lag(ts) OVER (PARTITION BY srcIP ORDER BY ts) >= {20 * SECOND}, true) AS opens FROM Main
-    ), numbered AS (SELECT *, sum(opens::int) OVER (PARTITION BY srcIP ORDER BY ts) AS session FROM cut)
-    SELECT min(ts), max(ts) + {20 * SECOND}, srcIP, sum(len)::bigint AS bytes FROM numbered GROUP BY srcIP, session"""
+    WITH gaps AS (
+        SELECT *, ts - lag(ts) OVER (PARTITION BY srcIP ORDER BY ts) AS gap FROM Main
+    ), cut AS (
+        SELECT *, coalesce(gap >= {20 * SECOND}, true) AS opens FROM gaps
+    ), numbered AS (
+        SELECT *, sum(opens::int) OVER (PARTITION BY srcIP ORDER BY ts) AS session FROM cut
+    )
+    SELECT min(ts), max(ts) + {20 * SECOND}, srcIP, sum(len)::bigint AS bytes
+    FROM numbered GROUP BY srcIP, session"""
 
-RANKED = """WITH ranked AS (SELECT *, rank() OVER ({}ORDER BY ts) AS r FROM Control) SELECT w.ts, w.ts + 1, {}sum(p.len)::bigint AS bytes
-    FROM ranked AS w JOIN ranked AS p ON {}p.r <= w.r AND p.r > w.r - 4 WHERE w.r % 2 = 0 GROUP BY ALL"""
+RANKED = """
+    WITH ranked AS (SELECT *, rank() OVER ({}ORDER BY ts) AS r FROM Control)
+    SELECT w.ts, w.ts + 1, {}sum(p.len)::bigint AS bytes
+    FROM ranked AS w JOIN ranked AS p ON {}p.r <= w.r AND p.r > w.r - 4
+    WHERE w.r % 2 = 0 GROUP BY ALL"""
 
 FORMS = {
     "count": (
@@ -142,8 +150,9 @@ def test_a_tumbling_window_tells_every_row_where_it_is(packets: dict[str, pa.Tab
         "min')",
         streams(),
     )
-    expected = f"""SELECT ts, ts + 1, ts, (ts - {MINUTE}) // {5 * MINUTE} * {5 * MINUTE} + {MINUTE} AS window_start,
-        (ts - {MINUTE}) // {5 * MINUTE} * {5 * MINUTE} + {6 * MINUTE} AS window_end FROM Main WHERE ts >= {MINUTE}"""
+    origin = f"(ts - {MINUTE}) // {5 * MINUTE} * {5 * MINUTE} + {MINUTE}"
+    expected = f"""SELECT ts, ts + 1, ts, {origin} AS window_start,
+        {origin} + {5 * MINUTE} AS window_end FROM Main WHERE ts >= {MINUTE}"""
     assert_same_table(
         ask_duckdb(expected, packets), [row for row in answers(query, packets) if row[0] >= MINUTE]
     )

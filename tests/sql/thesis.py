@@ -135,34 +135,48 @@ THESIS: dict[str, Query] = {
         "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num, PA srcIP] FROM "
         "Main",
         """WITH numbered AS (
-            SELECT *, row_number() OVER (PARTITION BY srcIP ORDER BY row_num) AS n, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main
-        ) SELECT w.so_far, w.so_far + 1, w.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
-        ON p.srcIP = w.srcIP AND p.n <= w.n AND p.n > w.n - 1000 WHERE w.n % 10 = 0 GROUP BY w.srcIP, w.n, w.so_far""",
+            SELECT *, row_number() OVER (PARTITION BY srcIP ORDER BY row_num) AS n,
+                max(ts) OVER (ORDER BY row_num) AS so_far FROM Main
+        )
+        SELECT w.so_far, w.so_far + 1, w.srcIP, max(p.length) AS max
+        FROM numbered AS w JOIN numbered AS p
+        ON p.srcIP = w.srcIP AND p.n <= w.n AND p.n > w.n - 1000
+        WHERE w.n % 10 = 0 GROUP BY w.srcIP, w.n, w.so_far""",
     ),
     "Q5-3": Query(
         "SELECT srcIP, max(length) [RANGE 1000 rows, SLIDE 10 rows, WA row-num] FROM Main GROUP-BY "
         "srcIP",
         """WITH numbered AS (SELECT *, max(ts) OVER (ORDER BY row_num) AS so_far FROM Main)
-        SELECT w.so_far, w.so_far + 1, p.srcIP, max(p.length) AS max FROM numbered AS w JOIN numbered AS p
-        ON p.row_num <= w.row_num AND p.row_num > w.row_num - 1000 WHERE w.row_num % 10 = 0 GROUP BY p.srcIP, w.row_num, w.so_far""",
+        SELECT w.so_far, w.so_far + 1, p.srcIP, max(p.length) AS max
+        FROM numbered AS w JOIN numbered AS p
+        ON p.row_num <= w.row_num AND p.row_num > w.row_num - 1000
+        WHERE w.row_num % 10 = 0 GROUP BY p.srcIP, w.row_num, w.so_far""",
     ),
     "Q5-4": Query(
         """SELECT srcIP, count(*) [RANGE ALL, SLIDE 1 minute, WA ts]
         FROM Main1 GROUP BY srcIP""",
         f"""WITH minutes AS (SELECT DISTINCT srcIP, ts // {MINUTE} AS w FROM Main1)
-        SELECT m.w * {MINUTE}, coalesce(lead(m.w) OVER (PARTITION BY m.srcIP ORDER BY m.w) * {MINUTE}, {INFINITY}), m.srcIP,
-        (SELECT count(*) FROM Main1 AS p WHERE p.srcIP = m.srcIP AND p.ts < (m.w + 1) * {MINUTE}) AS count FROM minutes AS m""",
+        SELECT m.w * {MINUTE},
+            coalesce(lead(m.w) OVER (PARTITION BY m.srcIP ORDER BY m.w) * {MINUTE}, {INFINITY}),
+            m.srcIP, (
+                SELECT count(*) FROM Main1 AS p
+                WHERE p.srcIP = m.srcIP AND p.ts < (m.w + 1) * {MINUTE}
+            ) AS count
+        FROM minutes AS m""",
     ),
     "Q5-5": Query(
         """SELECT max(length)
         [RANGE 5 minutes, RATTR ts, SLIDE 1 row, SATTR row-num] FROM Main""",
-        f"""SELECT ts - {5 * MINUTE} + 1, ts + 1, max(length) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS max FROM Main""",
+        f"""SELECT ts - {5 * MINUTE} + 1, ts + 1,
+            max(length) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS max
+        FROM Main""",
     ),
     "Q5-6": Query(
         """SELECT count(*)
         [RANGE 5 minutes, RATTR ts, SLIDE 5 rows, SATTR rank(ts)] FROM Main""",
         f"""WITH ranked AS (
-            SELECT ts, rank() OVER (ORDER BY ts) AS r, count(*) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS count FROM Main
+            SELECT ts, rank() OVER (ORDER BY ts) AS r,
+                count(*) OVER (ORDER BY ts RANGE {5 * MINUTE - 1} PRECEDING) AS count FROM Main
         ) SELECT ts - {5 * MINUTE} + 1, ts + 1, count FROM ranked WHERE r % 5 = 0""",
     ),
     "Q5-7": Query(
@@ -172,7 +186,8 @@ THESIS: dict[str, Query] = {
     ),
     "Q5-8": Query(
         """SELECT Main1.srcIP, Main1.destIP, Main2.srcIP, Main2.destIP, Main2.ts
-        FROM Main1 [RANGE 3 minutes, WA ts], Main2 [RANGE 2 minutes, WA ts] WHERE Main1.srcIP = Main2.destIP""",
+        FROM Main1 [RANGE 3 minutes, WA ts], Main2 [RANGE 2 minutes, WA ts]
+        WHERE Main1.srcIP = Main2.destIP""",
         band("Main1", 3 * MINUTE, "Main2", 2 * MINUTE, ADDRESSES, "Main1.srcIP = Main2.destIP"),
     ),
     "Q6-1": Query(
@@ -189,8 +204,10 @@ THESIS: dict[str, Query] = {
     ),
     "Q6-4": Query(
         """SELECT mine.srcIP, mine.n
-        FROM (SELECT srcIP, count(*) AS n [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main GROUP BY srcIP) AS mine
-        JOIN (SELECT count(*) AS total [RANGE 10 minutes, SLIDE 1 minute, WA ts] FROM Main) AS everything
+        FROM (SELECT srcIP, count(*) AS n [RANGE 10 minutes, SLIDE 1 minute, WA ts]
+              FROM Main GROUP BY srcIP) AS mine
+        JOIN (SELECT count(*) AS total [RANGE 10 minutes, SLIDE 1 minute, WA ts]
+              FROM Main) AS everything
           ON mine.window_start = everything.window_start
         WHERE mine.n >= 0.05 * everything.total""",
         f"""SELECT m.s, m.s + {10 * MINUTE}, m.srcIP, m.n
@@ -230,20 +247,24 @@ THESIS: dict[str, Query] = {
     "Q7-1": Query(
         """SELECT S0.ts, S1.ts, count(*)
         FROM S0 [RANGE 2 minutes, WA ts], S1 [RANGE 2 minutes, WA ts]
-        WHERE S0.flags = 'SYN' AND S1.flags = 'SYN_ACK' AND S1.ts >= S0.ts AND S0.srcIP = S1.destIP AND S0.destIP = S1.srcIP
+        WHERE S0.flags = 'SYN' AND S1.flags = 'SYN_ACK' AND S1.ts >= S0.ts
+          AND S0.srcIP = S1.destIP AND S0.destIP = S1.srcIP
         GROUP BY S0.ts, S1.ts""",
-        f"""SELECT greatest(S0.ts, S1.ts), greatest(S0.ts, S1.ts) + 1, S0.ts AS S0_ts, S1.ts AS S1_ts, count(*) AS count
-        FROM S0, S1 WHERE S1.ts < S0.ts + {2 * MINUTE} AND S0.ts < S1.ts + {2 * MINUTE} AND S1.ts >= S0.ts
-        AND S0.flags = 'SYN' AND S1.flags = 'SYN_ACK' AND S0.srcIP = S1.destIP AND S0.destIP = S1.srcIP GROUP BY S0.ts, S1.ts""",
+        f"""SELECT greatest(S0.ts, S1.ts) AS s, s + 1, S0.ts AS S0_ts, S1.ts AS S1_ts,
+            count(*) AS count
+        FROM S0, S1 WHERE S1.ts < S0.ts + {2 * MINUTE} AND S0.ts < S1.ts + {2 * MINUTE}
+        AND S1.ts >= S0.ts AND S0.flags = 'SYN' AND S1.flags = 'SYN_ACK'
+        AND S0.srcIP = S1.destIP AND S0.destIP = S1.srcIP GROUP BY S0.ts, S1.ts""",
     ),
     "Q7-2": Query(
-        f"""SELECT count(*) [RANGE 1 minute, SLIDE 1 minute, WA M1.ts] FROM M1 [RANGE n, WA ts], M2 [RANGE n, WA ts]
-        WHERE {FLOW}""",
+        f"""SELECT count(*) [RANGE 1 minute, SLIDE 1 minute, WA M1.ts]
+        FROM M1 [RANGE n, WA ts], M2 [RANGE n, WA ts] WHERE {FLOW}""",
         f"""SELECT s, s + {MINUTE}, count(*) AS count FROM M1, M2, {grid(MINUTE, MINUTE)}
-        WHERE M1.ts >= s AND M1.ts < s + {MINUTE} AND M2.ts < M1.ts + {9 * SECOND} AND M1.ts < M2.ts + {9 * SECOND} AND {FLOW}
+        WHERE M1.ts >= s AND M1.ts < s + {MINUTE}
+        AND M2.ts < M1.ts + {9 * SECOND} AND M1.ts < M2.ts + {9 * SECOND} AND {FLOW}
         GROUP BY s""",
-        printed=f"""SELECT count(*) [RANGE 1 minute, SLIDE 1 minute, WA M1.ts] FROM M1 [RANGE n, WA ts], M2 [RANGE n, WA ts]
-        WHERE {PRINTED_FLOW}""",
+        printed=f"""SELECT count(*) [RANGE 1 minute, SLIDE 1 minute, WA M1.ts]
+        FROM M1 [RANGE n, WA ts], M2 [RANGE n, WA ts] WHERE {PRINTED_FLOW}""",
         slip="must be a condition (true or false); destIP is string.",
     ),
     "Q8-1": Query(

@@ -4,6 +4,7 @@ it is tiny."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -169,11 +170,11 @@ def element_start(element: Element) -> int:
 
 
 def caught(
-    query: Node, inputs: dict[str, list[Row]], engine: EngineType, **options: object
+    query: Node, inputs: dict[str, list[Row]], engine: EngineType, **options: Any
 ) -> tuple[str, Form]:
     """The message of the failure that must come, and the form in it."""
     with pytest.raises(AssertionError) as failure:
-        assert_physically_independent(query, inputs, engine=engine, **options)  # type: ignore[arg-type]
+        assert_physically_independent(query, inputs, engine=engine, **options)
     message = str(failure.value)
     text = message[message.index("form = ") + len("form = ") : message.index("\nexpected:")]
     return message, eval(text, dict(PYTHON))

@@ -256,15 +256,15 @@ def test_top_k_per_group() -> None:
 
 
 def test_stitch_joins_chains() -> None:
-    check(Stitch(S), rows((1, 3, "a", 1), (3, 5, "a", 1), (5, 9, "a", 1), (5, 6, "a", 2), (10, 11, "a", 1)),
-          rows((1, 9, "a", 1), (5, 6, "a", 2), (10, 11, "a", 1)))  # fmt: skip
+    pieces = rows((1, 3, "a", 1), (3, 5, "a", 1), (5, 9, "a", 1), (5, 6, "a", 2), (10, 11, "a", 1))
+    check(Stitch(S), pieces, rows((1, 9, "a", 1), (5, 6, "a", 2), (10, 11, "a", 1)))
 
 
 def test_stitch_pairs_duplicates_by_rank() -> None:
     # two rows end at 5, ordered by start (1 before 2); three start there, ordered by end; the last
     # stays alone
-    check(Stitch(S), rows((2, 5, "a", 1), (1, 5, "a", 1), (5, 9, "a", 1), (5, 7, "a", 1), (5, 12, "a", 1)),
-          rows((1, 7, "a", 1), (2, 9, "a", 1), (5, 12, "a", 1)))  # fmt: skip
+    pieces = rows((2, 5, "a", 1), (1, 5, "a", 1), (5, 9, "a", 1), (5, 7, "a", 1), (5, 12, "a", 1))
+    check(Stitch(S), pieces, rows((1, 7, "a", 1), (2, 9, "a", 1), (5, 12, "a", 1)))
 
 
 def test_stitch_leaves_overlapping_rows_alone() -> None:

@@ -27,8 +27,8 @@ SHIPPED = sorted(
 
 def test_the_library_is_complete() -> None:
     assert SHIPPED == [
-        "average", "followed_by", "head_and_shoulders", "heavy_hitters", "interpolate", "median", "mode", "time_weighted_average", "top_k",
-        "weighted_quantile",
+        "average", "followed_by", "head_and_shoulders", "heavy_hitters", "interpolate", "median",
+        "mode", "time_weighted_average", "top_k", "weighted_quantile",
     ]  # fmt: skip
 
 

@@ -94,9 +94,9 @@ def kernel() -> BucketAggregateKernel:
     return BucketAggregateKernel(node, Consistency("final"), adaptive=True)
 
 
-def play(kernel: BucketAggregateKernel, *elements: object) -> list[Batch]:
+def play(kernel: BucketAggregateKernel, *elements: Element) -> list[Batch]:
     schema = source("s", {"k": "int64"}).schema
-    return [kernel.process(0, batch) for batch in batches_of(elements, schema)]  # type: ignore[arg-type]
+    return [kernel.process(0, batch) for batch in batches_of(elements, schema)]
 
 
 def test_groups_switch_both_ways(kernel: BucketAggregateKernel) -> None:

@@ -41,7 +41,8 @@ def test_time_sliding(packets: pa.Table) -> None:
     query = STREAM.group_by("src").sliding(600, 100).aggregate(n=tw.count(), most=tw.max_("len"))
     sql = """
         select w, w + 600, src, count(*), max(len)
-        from packets, (select unnest(range(-500, 5100, 100)) as w) where w <= ts and ts < w + 600 group by w, src
+        from packets, (select unnest(range(-500, 5100, 100)) as w)
+        where w <= ts and ts < w + 600 group by w, src
     """
     assert ours(query, packets, shuffled=True) == theirs(sql, packets)
 
@@ -50,7 +51,9 @@ def test_row_sliding_by_rank(packets: pa.Table) -> None:
     query = STREAM.sliding(50, 10, over=tw.rank("ts")).aggregate(total=tw.sum_("len"))
     sql = """
         select ts, ts + 1, total from (
-            select ts, number, sum(len) over (order by ts rows between 49 preceding and current row) as total from packets
+            select ts, number,
+                   sum(len) over (order by ts rows between 49 preceding and current row) as total
+            from packets
         ) where number % 10 = 0
     """
     assert ours(query, packets, shuffled=True) == theirs(sql, packets)
@@ -61,7 +64,9 @@ def test_row_sliding_by_arrival_in_partitions(packets: pa.Table) -> None:
     sql = """
         select ts, ts + 1, src, most from (
             select ts, src, row_number() over (partition by src order by number) as own,
-                   max(len) over (partition by src order by number rows between 19 preceding and current row) as most
+                   max(len) over (
+                       partition by src order by number rows between 19 preceding and current row
+                   ) as most
             from packets
         ) where own % 5 = 0
     """
@@ -80,7 +85,8 @@ def test_slide_by_tuple(packets: pa.Table) -> None:
 def test_landmark(packets: pa.Table) -> None:
     query = STREAM.group_by("src").landmark(1_000).aggregate(n=tw.count())
     sql = """
-        select w * 1000, coalesce(lead(w) over own * 1000, 9223372036854775807), src, sum(n) over own
+        select w * 1000, coalesce(lead(w) over own * 1000, 9223372036854775807), src,
+               sum(n) over own
         from (select ts // 1000 as w, src, count(*) as n from packets group by all)
         window own as (partition by src order by w)
     """

@@ -41,7 +41,8 @@ def main() -> int:
     ]
     (folder / "running").touch()
     try:
-        while any([not each.wait(0.5) for each in running]):  # noqa: C419 - every one is asked, so that none fails unseen
+        # each is waited for, also behind one that runs, so that none fails unseen
+        while any([not each.wait(0.5) for each in running]):  # noqa: C419
             pass
     except ThalwegError as reason:
         sys.stderr.write(f"{type(reason).__name__}: {reason}\n")

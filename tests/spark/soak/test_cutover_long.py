@@ -94,7 +94,8 @@ def test_a_query_on_spark_is_replaced_under_load(tmp_path: Path) -> None:
         assert made.table() == mended_table
 
         second = replaced.cut_over("back", plan, mended, "--back")
-        while made.place.status()["cti"] <= second["switched_at"] + made.size:  # type: ignore[index]
+        enough = second["switched_at"] + made.size
+        while made.place.status()["cti"] <= enough:  # type: ignore[index]
             made.arrive(1)
             made.until(made.caught_up)
         before = switched(first, made.expected(), made.expected("v > 3"))

@@ -93,8 +93,9 @@ def test_a_master_with_two_workers_under_spark_submit(tmp_path: Path) -> None:
             for _ in range(2)
         ]
         for worker in workers:
+            log = worker.log
             worker.until(
-                lambda worker=worker: "Successfully registered" in worker.log.read_text(),  # type: ignore[misc]
+                lambda log=log: "Successfully registered" in log.read_text(),  # type: ignore[misc]
                 "the worker was there",
             )
         submit = (str(BIN / "spark-submit"), "--master", master)

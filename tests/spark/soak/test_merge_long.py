@@ -67,8 +67,9 @@ def test_a_merge_on_spark_is_killed_while_its_inputs_go_on(tmp_path: Path) -> No
     for kill in range(KILLS):
         write((kill + 1) / (KILLS + 1))
         with driver(tmp_path, script="merging.py") as job:
-            before = promised(tmp_path / "out")
-            job.until(lambda: promised(tmp_path / "out") > before, "the merge went on")  # noqa: B023
+            merged = tmp_path / "out"
+            before = promised(merged)
+            job.until(lambda: promised(merged) > before, "the merge went on")  # noqa: B023
             if kill == KILLS // 2:  # r0 fails for good, and r2 joins, while the merge runs
                 registry.detach("r0")
                 registry.attach("r2", tmp_path / "r2")

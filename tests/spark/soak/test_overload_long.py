@@ -116,14 +116,22 @@ def test_kills_in_the_middle_of_overload(folder: Path, kills: int) -> None:
         with start(folder) as job:
             job.until(lambda: is_running(queue), "the receiver runs")
             goal = batches(folder) + 1 + random.randrange(3)
-            job.until(lambda: batches(folder) >= goal, "micro-batches", each=overload.send)  # noqa: B023 - called before it changes
+            job.until(
+                lambda: batches(folder) >= goal,  # noqa: B023 - called before it changes
+                "micro-batches",
+                each=overload.send,
+            )
             os.kill(Address.read(queue).pid, signal.SIGKILL)
             overload.send()
             settings = ReceiverSettings.read(queue)
             assert settings is not None
             ensure_receiver(queue, settings)
             goal = batches(folder) + 1
-            job.until(lambda: batches(folder) >= goal, "the query goes on", each=overload.send)  # noqa: B023 - called before it changes
+            job.until(
+                lambda: batches(folder) >= goal,  # noqa: B023 - called before it changes
+                "the query goes on",
+                each=overload.send,
+            )
             for _ in range(random.randrange(10)):
                 job.tick()
                 overload.send()
