@@ -1,12 +1,16 @@
 """The in-process engine: speed beside DuckDB in batch, state, growth, and the cost of a small
 batch.
 
-    elements_per_second   events (join: of both sides) that go through a query in a second, output kept in memory
-    ratio_to_duckdb       our elements per second / DuckDB's, with the fastest form of the query that DuckDB was given
+    elements_per_second   events (join: of both sides) that go through a query in a second; its
+                          output is kept in memory
+    ratio_to_duckdb       our elements per second / DuckDB's, with the fastest form of the query
+                          that DuckDB was given
     peak_state            the largest state between two batches
     growth                time for all events / time for a tenth of them / 10; 1 is linear
-    hop_growth            time with windows every second / time with windows every minute, same size of window
-    small_batch           one batch of ten rows through one operator (`source`: from an Arrow batch into the engine)
+    hop_growth            time with windows every second / time with windows every minute, same
+                          size of window
+    small_batch           one batch of ten rows through one operator (`source`: from an Arrow batch
+                          into the engine)
 
 Both sides read the same Arrow record batches; DuckDB may also read them as tables of its own,
 loaded before the clock starts. Both leave the result in memory in columns. One engine is one
@@ -135,27 +139,46 @@ def _queries(events: int, keys: int, rate: int) -> Iterator[Query]:
 
 FILTER = {"where": "SELECT _start, _end, key, value FROM events_{data} WHERE value >= 500"}
 
+_RANGE = f"range({SIZE // HOP})"
 _WINDOWS = f"""
-    SELECT w * {HOP} AS _start, w * {HOP} + {SIZE} AS _end, key, sum(n)::BIGINT AS n, sum(total)::BIGINT AS total
+    SELECT w * {HOP} AS _start, w * {HOP} + {SIZE} AS _end, key,
+        sum(n)::BIGINT AS n, sum(total)::BIGINT AS total
     FROM moved GROUP BY w, key"""
 _PANES = f"""
-    panes AS (SELECT key, _start // {HOP} AS w, count(*) AS n, sum(value)::BIGINT AS total FROM events_{{data}} GROUP BY ALL)"""
+    panes AS (
+        SELECT key, _start // {HOP} AS w, count(*) AS n, sum(value)::BIGINT AS total
+        FROM events_{{data}} GROUP BY ALL
+    )"""
 HOPPING = {
-    "panes_joined": f"WITH {_PANES}, moved AS (SELECT key, w - h AS w, n, total FROM panes, range({SIZE // HOP}) r(h)) {_WINDOWS}",
-    "panes_unnested": f"WITH {_PANES}, moved AS (SELECT key, w - unnest(range({SIZE // HOP})) AS w, n, total FROM panes) {_WINDOWS}",
+    "panes_joined": f"""
+    WITH {_PANES}, moved AS (SELECT key, w - h AS w, n, total FROM panes, {_RANGE} r(h))
+    {_WINDOWS}""",
+    "panes_unnested": f"""
+    WITH {_PANES}, moved AS (SELECT key, w - unnest({_RANGE}) AS w, n, total FROM panes)
+    {_WINDOWS}""",
     "naive": f"""
-    SELECT w * {HOP} AS _start, w * {HOP} + {SIZE} AS _end, key, count(*) AS n, sum(value)::BIGINT AS total
-    FROM (SELECT key, _start // {HOP} - h AS w, value FROM events_{{data}}, range({SIZE // HOP}) r(h)) GROUP BY w, key""",
+    SELECT w * {HOP} AS _start, w * {HOP} + {SIZE} AS _end, key,
+        count(*) AS n, sum(value)::BIGINT AS total
+    FROM (SELECT key, _start // {HOP} - h AS w, value FROM events_{{data}}, {_RANGE} r(h))
+    GROUP BY w, key""",
 }
 
-_PAIR = "SELECT greatest(a._start, b._start) AS _start, least(a._end, b._end) AS _end, a.key, a.value, b.other"
+_PAIR = """
+    SELECT greatest(a._start, b._start) AS _start, least(a._end, b._end) AS _end,
+        a.key, a.value, b.other"""
 _AXIS = "SELECT *, key * 1_000_000_000_000 + _start AS s, key * 1_000_000_000_000 + _end AS e"
 JOIN = {
     "buckets": f"""
     WITH a AS (SELECT *, _start // {LONGEST} AS at FROM l_{{data}}),
-         b AS (SELECT *, _start // {LONGEST} + near AS at FROM r_{{data}}, (VALUES (-1), (0), (1)) v(near))
-    {_PAIR} FROM a JOIN b ON a.key = b.key AND a.at = b.at AND a._start < b._end AND b._start < a._end""",
-    "ranges": f"WITH a AS ({_AXIS} FROM l_{{data}}), b AS ({_AXIS} FROM r_{{data}}) {_PAIR} FROM a JOIN b ON a.s < b.e AND b.s < a.e",
+         b AS (
+             SELECT *, _start // {LONGEST} + near AS at
+             FROM r_{{data}}, (VALUES (-1), (0), (1)) v(near)
+         )
+    {_PAIR} FROM a JOIN b ON a.key = b.key AND a.at = b.at
+        AND a._start < b._end AND b._start < a._end""",
+    "ranges": f"""
+    WITH a AS ({_AXIS} FROM l_{{data}}), b AS ({_AXIS} FROM r_{{data}})
+    {_PAIR} FROM a JOIN b ON a.s < b.e AND b.s < a.e""",
 }
 
 

@@ -1,11 +1,14 @@
 """Host: queries that run together, beside queries that run apart.
 
-    together   rows a second of ten queries (filters and windows by key over one source), in one host and as ten queries of their own;
-               `ratio` is the first over the second (goal 3 on Spark)
-    shared     the time of a batch of a hundred queries that share a filter, over that of one query (goal 4 on Spark)
+    together   rows a second of ten queries (filters and windows by key over one source), in one
+               host and as ten queries of their own; `ratio` is the first over the second (goal 3 on
+               Spark)
+    shared     the time of a batch of a hundred queries that share a filter, over that of one query
+               (goal 4 on Spark)
     added      the time to add the hundredth query while the others run
-    under load with `-o rate=50000`, on Spark: the hundredth query is added and fifty are removed while so many rows a second come (see
-               `host_under_load`); each phase is `seconds` long. Goals: 2 micro-batches, a gap of 2, all tables
+    under load with `-o rate=50000`, on Spark: the hundredth query is added and fifty are removed
+               while so many rows a second come (see `host_under_load`); each phase is `seconds`
+               long. Goals: 2 micro-batches, a gap of 2, all tables
 
 In-process by default, in processor time, in turns. With `-o spark=True` the same on Spark, in one
 session on the same cores: the median time of the micro-batches after a warm-up; queries apart run

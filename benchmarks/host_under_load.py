@@ -4,10 +4,10 @@ Files come four a second. The hundredth query is added to 99 that run, then fift
 answers of all of them are tables in memory. What is reported:
 
     until it counts   micro-batches from the return of `add` until the new query has taken rows
-    longest gap       between two micro-batches that have left, from the first that was begun after the
-                      change on, over the median time of a micro-batch: the gap of every output
-    tables            how many of the tables are those of the engine in this process over the same rows:
-                      of the hundredth from the first window on that it has whole
+    longest gap       between two micro-batches that have left, from the first that was begun after
+                      the change on, over the median time of a micro-batch: the gap of every output
+    tables            how many of the tables are those of the engine in this process over the same
+                      rows: of the hundredth from the first window on that it has whole
     state             entries of Spark's state store after the removal over those before it
 """
 

@@ -6,7 +6,7 @@ seconds for each row, the same for all ways (the sink waits, as for a call to so
 
     thalweg          a receiver conflates; each micro-batch gets what it can digest in time
     newest per key   Spark reads all rows and takes the newest of each key in each micro-batch
-    append           Spark reads all rows in order, as many files at a time as are served in two seconds
+    append           Spark reads all rows in order, as many files at a time as two seconds can serve
     random shedding  the sender leaves out rows at random, as many as cannot be served
 
 Staleness is that of the definition, for all ways from the same two records: when each row was sent,

@@ -1,12 +1,15 @@
 """Patterns: `recent` beside DuckDB's ASOF JOIN on recorded quotes, and what chronicle costs an
 event.
 
-    throughput   rows of both streams a second. The recording of `examples/data/quotes.parquet` (each quote of one connection with the
-                 latest one of the same symbol that came before it over another) is played `times` times, one after the other. DuckDB joins
-                 the whole table at once; `recent` takes it in batches, in the order in which it was received, and revises its answers
+    throughput   rows of both streams a second. The recording of `examples/data/quotes.parquet`
+                 (each quote of one connection with the latest one of the same symbol that came
+                 before it over another) is played `times` times, one after the other. DuckDB joins
+                 the whole table at once; `recent` takes it in batches, in the order in which it was
+                 received, and revises its answers
     equal_rows   1: both have the same rows
-    chronicle    events of one key, cases and products by turns: events a second, rows that were looked at an event, and how much more
-                 an event costs with ten times as many (1: linear)
+    chronicle    events of one key, cases and products by turns: events a second, rows that were
+                 looked at an event, and how much more an event costs with ten times as many (1:
+                 linear)
 
 Processor time throughout, so that other work on the machine counts little.
 """

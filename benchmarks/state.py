@@ -8,10 +8,10 @@ what there is: `growth` is the time at the largest state over the time at the sm
 Before that, in-process, every stateful kernel by itself (the cases of
 `thalweg.testing.held_state`):
 
-    kernel_batch     ten rows through the query and a snapshot of the kernel, with so many rows held; processor time,
-                     the least median of three rounds
+    kernel_batch     ten rows through the query and a snapshot of the kernel, with so many rows
+                     held; processor time, the least median of three rounds
     kernel_growth    the time with the most rows held / with the fewest
-    kernel_written   the share of the kernel's bytes that the ten rows write, with the most rows held
+    kernel_written   the share of the kernel's bytes that ten rows write, with the most rows held
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def _by_hand(spark: Any, folder: Path) -> float:
         def init(self, handle: Any) -> None:
             self._sums = handle.getValueState("sums", "total double, n long")
 
-        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
             total, n = self._sums.get() if self._sums.exists() else (0.0, 0)
             for frame in rows:
                 total, n = total + float(frame["value"].sum()), n + len(frame)

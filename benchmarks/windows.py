@@ -1,12 +1,16 @@
 """Windows: many at once over one stream, slide by tuple, and what each kind keeps.
 
-    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, of sums in micro-batches of a million rows,
-                        and of sums and of the largest value in small ones, a second each, for more than twice the longest window;
-                        each window costs a fixed time a batch, so that small batches feel it more.
+    rows_per_second     1 to 80 windows of different sizes over one stream, as one query, of sums in
+                        micro-batches of a million rows, and of sums and of the largest value in
+                        small ones, a second each, for more than twice the longest window; each
+                        window costs a fixed time a batch, so that small batches feel it more.
                         `slowdown`: the rate with one over the rate with all
-    seconds, growth     slide by tuple over a million tuples; growth: time for all / time for a tenth / 10, 1 is linear in tuples and output
-    peak_state, bound   the largest state of each kind in rows, and what it may be: the rows that windows which are not settled need
-    unit_cost           what the cost functions of `plan.strategies` rest on: nanoseconds for a tuple or a pane
+    seconds, growth     slide by tuple over a million tuples; growth: time for all / time for a
+                        tenth / 10, 1 is linear in tuples and output
+    peak_state, bound   the largest state of each kind in rows, and what it may be: the rows that
+                        windows which are not settled need
+    unit_cost           what the cost functions of `plan.strategies` rest on: nanoseconds for a
+                        tuple or a pane
 
 Processor time throughout, so that other work on the machine counts little.
 """

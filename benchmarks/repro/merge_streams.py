@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,10 +90,10 @@ def make_merge(name: str, schema: pa.Schema, inputs: int, **options: object) -> 
 
 
 def _level(level: Level) -> Callable[..., Operator]:
-    def make(schema: pa.Schema, names: tuple[str, ...], **options: object) -> Operator:
+    def make(schema: pa.Schema, names: tuple[str, ...], **options: Any) -> Operator:
         policy = options.pop("policy", MergePolicy())
         assert isinstance(policy, MergePolicy)
-        return MergeKernel(schema, names, level=level, policy=policy, **options)  # type: ignore[arg-type]
+        return MergeKernel(schema, names, level=level, policy=policy, **options)
 
     return make
 

@@ -1,7 +1,8 @@
 """Made-up streams with the disorder that was observed in network traffic, and the punctuation that
 belongs to it.
 
-    band          tuples come up to `most` after their time, most of them soon: ten sequences of such delays, strung together at random
+    band          tuples come up to `most` after their time, most of them soon: ten sequences of
+                  such delays, strung together at random
     block-sorted  tuples come in blocks of time, in any order within a block: a router that empties
     its cache now and then
 

@@ -53,11 +53,15 @@ def say(folder: Path, cti: int) -> Path:
     return path
 
 
+def chunks_of(feed: Any, sent: Any, folder: Path) -> FileChunks:
+    return FileChunks(feed, sent, COLUMNS, "s", str(folder / "s.files"))
+
+
 def read(query: tw.Stream, folder: Path, start: dict[str, int], end: dict[str, int]) -> Told:
     """What the reader of the only source hands on between two offsets."""
     [source] = find(query.node, Source)
     sent = Sent()
-    reader = FileReader(FileChunks(source.feed, sent, COLUMNS, "s", str(folder / "s.files")))  # type: ignore[arg-type]
+    reader = FileReader(chunks_of(source.feed, sent, folder))
     reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     for part in reader.partitions(start, end):
         list(reader.read(part))
@@ -67,7 +71,7 @@ def read(query: tw.Stream, folder: Path, start: dict[str, int], end: dict[str, i
 def test_files_are_left_out_by_their_statistics_and_rows_by_their_ends(tmp_path: Path) -> None:
     query = skips_unwanted(files(tmp_path, [1, 9, 4], [8, 19, 12], [22, 25]), say(tmp_path, 15))
     [source] = find(query.node, Source)
-    job = FileChunks(source.feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
+    job = chunks_of(source.feed, Sent(), tmp_path)
     reader = FileReader(job)
     first = reader.initialOffset()
     offset = reader.latestOffset(first, reader.getDefaultReadLimit())
@@ -91,7 +95,7 @@ def test_files_that_nobody_wants_do_not_count_towards_a_micro_batch(tmp_path: Pa
     query = files(tmp_path, *times)
     [source] = find(query.node, Source)
     feed = replace(source.feed, files_per_batch=2, unwanted=Unwanted(str(say(tmp_path, 41)), 0))
-    job = FileChunks(feed, Sent(), COLUMNS, "s", str(tmp_path / "s.files"))  # type: ignore[arg-type]
+    job = chunks_of(feed, Sent(), tmp_path)
     reader = FileReader(job)
     limit = reader.getDefaultReadLimit()
     first = reader.latestOffset(reader.initialOffset(), limit)

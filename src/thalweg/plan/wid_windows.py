@@ -133,9 +133,9 @@ def kind_windows(node: Node, kind: WindowKind) -> Built:
         )
     if kind.context and kind.assigner() is None:
         raise WindowError(
-            f"windows: {kind} is {kind.category}: its windows may depend on other tuples, and it has "
-            "no assigner() to find them. A kind whose wids() reads nothing but the tuple itself "
-            "says so with context = frozenset()."
+            f"windows: {kind} is {kind.category}: its windows may depend on other tuples, and it "
+            "has no assigner() to find them. A kind whose wids() reads nothing but the tuple "
+            "itself says so with context = frozenset()."
         )
     require_known(kind.reads, node.schema, f"windows, {kind}")
     return node, kind

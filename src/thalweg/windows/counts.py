@@ -28,8 +28,8 @@ class CountWindow(Window):
     only_cut = False
     no_top_k = 'count windows have no top-k of their own; write .apply("top_k", ...).'
     no_time_bound = (
-        "where a count window ends is known only when its last row has come, so that its rows answer "
-        "before and after that; time-bound output needs other windows."
+        "where a count window ends is known only when its last row has come, so that its rows "
+        "answer before and after that; time-bound output needs other windows."
     )
 
     count: int

@@ -29,7 +29,7 @@ class Window(ABC):
     @property
     @abstractmethod
     def firm_ends(self) -> bool:
-        """Whether the end of an answer never moves: it is removed whole and another one inserted."""
+        """Whether ends of answers never move: one is removed whole and another inserted."""
 
     @property
     @abstractmethod

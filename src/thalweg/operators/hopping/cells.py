@@ -25,7 +25,8 @@ class Cells:
     """A column of `table` is a cell; its rows are the group, the window, and each partial. A group
     and window may have several cells until they are `summed`.
 
-    >>> cells = Cells.of(np.array([0, 1, 0]), np.array([5, 5, 5]), np.array([[1, 1, 1], [10, 20, 30]]))
+    >>> sums = np.array([[1, 1, 1], [10, 20, 30]])
+    >>> cells = Cells.of(np.array([0, 1, 0]), np.array([5, 5, 5]), sums)
     >>> cells.summed().sums
     array([[ 2,  1],
            [40, 20]])
