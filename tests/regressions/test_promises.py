@@ -144,3 +144,47 @@ def test_a_promise_for_a_group_holds_for_its_parts_to_come(name: str, consistenc
     rows = [insert({"k": 0, "v": v}, at, at + 1) for v, at in ((1, 3), (2, 16), (2, 17), (1, 18))]
     run(query, [rows[0], cti(16, {"k": 0}), *rows[1:], cti(30, {"k": 0})], consistency)
     run(query, [cti(16, {"k": 0}), *rows[1:]], consistency)
+
+
+AT_THE_PROMISE = {
+    "rows": lambda windows: windows.aggregate(p=tw.percentile("v", 0.5)),
+    "top": lambda windows: windows.top_k(1, by="v"),
+    "sums": lambda windows: windows.aggregate(n=tw.count()),
+    "module": lambda windows: windows.apply("median", "v"),
+    "module in steps": lambda windows: windows.apply("average", "v"),
+}
+
+
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+@pytest.mark.parametrize(("size", "hop"), [(10, 10), (10, 5), (15, 30), (1, 1), (1, 3)])
+@pytest.mark.parametrize("name", AT_THE_PROMISE)
+def test_an_end_at_the_promise_of_its_group_may_move(
+    name: str, size: int, hop: int, consistency: str
+) -> None:
+    """The promise closes windows of the group; a row that ends at it or later is still needed."""
+    query = AT_THE_PROMISE[name](GROUPED.group_by("k").hopping(size, hop))
+    payload = {"k": 0, "v": 1}
+    for promise, more in ((47, 4), (50, 0), (60, 0), (31, 0)):
+        for moved in (promise, promise + 5, promise + 40):
+            out = run(
+                query,
+                [
+                    insert(payload, 20, promise + more),
+                    cti(promise, {"k": 0}),
+                    adjust(payload, 20, promise + more, moved),
+                ],
+                consistency,
+            )
+            assert tw.cht(out) == tw.table(query, {"s": [insert(payload, 20, moved)]})
+
+
+def test_the_common_promise_moves_when_the_group_that_held_it_back_is_closed() -> None:
+    """A window of three rows had begun at 6; the promise for its group lets it answer."""
+    query = BY_MORE_COLUMNS["count by start"]
+    engine = tw.Engine(query)
+    engine.push("s", [tw.point({"k": 1, "v": 1}, at) for at in (6, 28)])
+    engine.push("s", cti(18))
+    assert engine.status().progress.cti == 6
+    engine.push("s", tw.point({"k": 1, "v": 1}, 36))
+    engine.push("s", cti(45, {"k": 1}))
+    assert engine.status().progress.cti == 18

@@ -59,6 +59,11 @@ class Grid:
     def start(self, window: Codes) -> Times:
         return window * self.hop + self.offset
 
+    def over(self, closed: Codes) -> Times:
+        """Rows that have ended by then are over, once a promise has closed these windows: they are
+        in no later window, and the promise has passed their ends, so that none moves into one."""
+        return self.start(closed) + min(self.hop, self.size - 1)
+
     def last_ending_by(self, time: int) -> int:
         """The last window that ends at or before a time."""
         if time in (MIN_TIME, INFINITY):

@@ -127,7 +127,7 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         some = np.flatnonzero(closed != NEVER)
         until = np.full(len(closed), INFINITY)
         open_ = some[closed[some] != FOREVER]
-        until[open_] = self._grid.start(closed[open_] + 1)
+        until[open_] = self._grid.over(closed[open_])
         self._held.purge_groups(some, until[some])
 
     def save(self) -> Slices:

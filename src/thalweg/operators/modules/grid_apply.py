@@ -201,14 +201,13 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
 
     def drop_closed(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)
-        last = closed[some]
-        until = np.where(
-            last == FOREVER, INFINITY, self._grid.start(np.where(last == FOREVER, 0, last) + 1)
-        )
-        rows = self._events.of(some)
-        self._events.remove(rows.filter(rows.end <= until[rows.owner]))
-        windows = self._windows.of(some)
-        self._windows.remove(windows.filter(windows.entries.start < until[windows.owner]))
+        ended = closed[some] == FOREVER
+        last = np.where(ended, 0, closed[some])
+        rows, windows = self._events.of(some), self._windows.of(some)
+        over = np.where(ended, INFINITY, self._grid.over(last))
+        self._events.remove(rows.filter(rows.end <= over[rows.owner]))
+        over = np.where(ended, INFINITY, self._grid.start(last))
+        self._windows.remove(windows.filter(windows.entries.start <= over[windows.owner]))
 
     def snapshot(self) -> Slices:
         return GridOperator.snapshot(self)

@@ -296,17 +296,21 @@ class WindowEngine(Operator):
         if frontier.cti == INFINITY:
             self._clear()
             return Progress(INFINITY)
-        if frontier.cti != MIN_TIME and (moved or assigner.restless or self._promise is None):
+        named = self._close_groups(groups) if groups.scopes else {}
+        settles = moved or bool(named) or assigner.restless or self._promise is None
+        if frontier.cti != MIN_TIME and settles:
             self._promise = assigner.close(frontier)
         promise = MIN_TIME if self._promise is None else self._promise
         progress = Progress(promise)
-        if groups.scopes:
-            progress = Progress(promise, groups.columns, self._close_groups(groups, promise))
+        if named:
+            named = {scope: time for scope, time in named.items() if time > promise}
+            progress = Progress(promise, groups.columns, named)
         self._tidy()
         return progress
 
-    def _close_groups(self, groups: GroupPromises, promise: int) -> dict[Scope, int]:
-        """Forget what the promises for groups settle; the promises that follow."""
+    def _close_groups(self, groups: GroupPromises) -> dict[Scope, int]:
+        """Forget what the promises for groups settle; the promises that follow. The common promise
+        may have waited for a group that is closed now."""
         frontier, assigner = self._frontier, self._assigner
         ended = groups.time == INFINITY
         assigner.finish(groups.partition[ended])
@@ -322,8 +326,7 @@ class WindowEngine(Operator):
             if self._totals is not None:
                 held.append(open_[self._totals.of(open_).owner])
             frontier.withdraw(np.setdiff1d(open_, np.concatenate(held)))
-        found = zip(groups.scopes, times.tolist(), strict=True)
-        return {scope: time for scope, time in found if time > promise}
+        return dict(zip(groups.scopes, times.tolist(), strict=True))
 
     def _tidy(self) -> None:
         index = self._partitions.index
