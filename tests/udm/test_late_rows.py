@@ -34,6 +34,7 @@ QUERIES = {
     "session": S.session(3).apply("median", "v"),
     "count": S.count_by_start(3).apply("median", "v"),
     "count by end": S.count_by_end(3).apply("median", "v"),
+    "session, in columns": S.session(3).apply("average", "v"),
     "count, in columns": S.count_by_start(3).apply("average", "v"),
     "count by end, in columns": S.count_by_end(3).apply("average", "v"),
 }

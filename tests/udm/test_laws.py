@@ -125,6 +125,11 @@ LAWS |= {
     "scoped promises on a grid": Law(
         lambda: apply("t.sums", WINDOWS["hopping"], GROUPED, ("k",)), scoped
     ),
+    "scoped promises, sessions in columns": Law(
+        lambda: apply("t.partial", WINDOWS["session"], GROUPED, ("k",)), scoped
+    ),
+    "operator in columns over session": law("t.wide", "session", keys=("k",)),
+    "partial over session": law("t.partial", "session", keys=("k",)),
     "scoped promises, count": Law(
         lambda: apply("t.sums", WINDOWS["count"], GROUPED, ("k",)), scoped
     ),
@@ -138,7 +143,7 @@ LAWS |= {
 AT_ONCE = [
     name
     for name, entry in LAWS.items()
-    if any(node.counts_at_once for node in find(entry.build(), WindowApply))
+    if any(node.at_once for node in find(entry.build(), WindowApply))
 ]
 
 
@@ -168,7 +173,7 @@ def test_law_divided(number: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_count_windows_of_many_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_at_once_of_many_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if so many rows were held that those of a window are searched for."""
     monkeypatch.setattr(arrangement, "_TAIL", 2)
     query = LAWS[name].build()

@@ -54,8 +54,8 @@ from thalweg.operators.snapshot.top_k import TopKKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
 from thalweg.operators.window.build import (
-    count_module_engine,
     held_engine,
+    held_module_engine,
     wid_engine,
     wid_module_engine,
 )
@@ -153,8 +153,8 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
 
 
 def _apply(node: nodes.WindowApply, consistency: Consistency) -> Operator:
-    if node.counts_at_once:
-        return count_module_engine(node, consistency)
+    if node.at_once:
+        return held_module_engine(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return WindowApplyKernel(node, consistency)
     if node.in_panes:

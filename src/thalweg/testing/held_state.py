@@ -247,6 +247,9 @@ CASES: dict[str, Case] = {
     "WindowEngine, landmark": Case(lambda a, _: _grouped(a).landmark(10).aggregate(**SUMS)),
     "WindowEngine, slide by tuple": Case(lambda a, _: a.slide_by_tuple(20).aggregate(**SUMS)),
     "WindowEngine, count": Case(lambda a, _: _grouped(a).count_by_start(3).apply("average", "v")),
+    "WindowEngine, module over sessions": Case(
+        lambda a, _: _grouped(a).session(3).apply("average", "v")
+    ),
     "BinsAggregateKernel": Case(
         lambda a, _: a.slide_by_tuple(20).using("bins").aggregate(**SUMS),
         declared={"insert_only": True},

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.errors import WindowError
-from thalweg.windows.window import Window
+from thalweg.windows.window import Instant, Window
 
 __all__ = ["CountWindow", "count_window"]
 
@@ -33,8 +33,11 @@ class CountWindow(Window):
     )
 
     count: int
-    by: str = "start"
-    """`start` or `end`."""
+    by: Instant = "start"
+
+    @property
+    def instant(self) -> Instant:
+        return self.by
 
     @property
     def no_aggregates(self) -> str | None:
@@ -52,7 +55,7 @@ class CountWindow(Window):
         return f"count({self.count} by {self.by})"
 
 
-def count_window(count: int, by: str) -> CountWindow:
+def count_window(count: int, by: Instant) -> CountWindow:
     """
     >>> str(count_window(3, "start"))
     'count(3 by start)'

@@ -36,6 +36,7 @@ _MOST_WINDOWS = 10_000_000
 @dataclass(frozen=True, slots=True)
 class SnapshotWindow(Window):
     grid = None
+    instant = None
     firm_ends = False
     closes_by_group = True
     only_cut = True
@@ -49,6 +50,7 @@ class SnapshotWindow(Window):
 class HoppingWindow(Window):
     """Windows of `size` that begin every `hop`, the first at `offset`."""
 
+    instant = None
     firm_ends = True
     closes_by_group = True
     only_cut = False
@@ -94,6 +96,7 @@ class SessionWindow(Window):
     """Runs of activity: a new event within `gap` of the last start continues the session."""
 
     grid = None
+    instant = "start"
     firm_ends = True
     closes_by_group = False
     only_cut = False

@@ -7,12 +7,14 @@ facts, so that none of them compares kinds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from thalweg.windows.kinds import HoppingWindow
 
-__all__ = ["Window"]
+__all__ = ["Instant", "Window"]
+
+Instant: TypeAlias = Literal["start", "end"]
 
 
 class Window(ABC):
@@ -25,6 +27,12 @@ class Window(ABC):
     def grid(self) -> HoppingWindow | None:
         """The grid on which the windows lie, whichever rows there are; None: rows decide where they
         lie."""
+
+    @property
+    @abstractmethod
+    def instant(self) -> Instant | None:
+        """The instant of a row that decides about its windows: its start, or its last tick. None:
+        a row is in the windows that its lifetime overlaps."""
 
     @property
     @abstractmethod

@@ -154,25 +154,25 @@ class ModuleWindows:
         counts."""
         if not (times == 1).all():
             row, window = np.repeat(row, times), np.repeat(window, times)
+        return self.cells_of(self.arguments(rows.payload), rows.start, rows.end, row, window, spans)
+
+    def cells_of(
+        self, inputs: Rows, start: Times, end: Times, row: Codes, window: Codes, spans: Spans
+    ) -> Cells:
+        """The windows with their rows, in canonical order, each pair of a row and a window once;
+        `inputs` are what the module gets of the rows."""
         order = (
             order_by_code(window, len(spans))
             if self.module.properties.any_order
-            else self.order(self.arguments(rows.payload), rows.start, rows.end, row, window)
+            else self.order(inputs, start, end, row, window)
         )
         row, window = row[order], window[order]
-        start, end = rows.start[row], rows.end[row]
+        start, end = start[row], end[row]
         if self.module.time_sensitive:
             start, end = self.clipped(start, end, spans, window)
         offsets = np.zeros(len(spans) + 1, np.int64)
         np.cumsum(np.bincount(window, minlength=len(spans)), out=offsets[1:])
-        return Cells(
-            take_rows(self.arguments(rows.payload), row),
-            start,
-            end,
-            offsets,
-            spans.start,
-            spans.end,
-        )
+        return Cells(take_rows(inputs, row), start, end, offsets, spans.start, spans.end)
 
     def order(self, rows: Rows, start: Times, end: Times, row: Codes, window: Codes) -> Codes:
         """The canonical order of pairs of a row and a window."""

@@ -29,7 +29,7 @@ from thalweg.windows import (
     SlidingTime,
 )
 
-__all__ = ["count_module_engine", "held_engine", "wid_engine", "wid_module_engine"]
+__all__ = ["held_engine", "held_module_engine", "wid_engine", "wid_module_engine"]
 
 
 def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
@@ -40,39 +40,41 @@ def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine
     >>> tw.table(query, {"s": [tw.point({"v": 1}, time) for time in (1, 4, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
-    window = node.window
-    assigner: Assigner
-    if isinstance(window, SessionWindow):
-        assigner = SessionAssigner(window)
-    elif isinstance(window, CountWindow):
-        assigner = CountAssigner(window)
-    else:
-        raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
+    assigner = _held_assigner(node)
     values = _values(node, node.keys, assigner)
     return WindowEngine(
         node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency
     )
 
 
-def count_module_engine(node: WindowApply, consistency: Consistency) -> WindowEngine:
-    """
+def held_module_engine(node: WindowApply, consistency: Consistency) -> WindowEngine:
+    """Modules over sessions and count windows, computed from their rows.
+
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}).count_by_end(2).apply("average", "v")
     >>> ends = {1.0: 4, 3.0: 6, 9.0: 8}
     >>> tw.table(query, {"s": [tw.insert({"v": v}, 0, end) for v, end in ends.items()]})
     [(3, 6, {'average': 2.0}), (5, 8, {'average': 6.0})]
     """
-    assert isinstance(node.window, CountWindow)
     return WindowEngine(
         node.schema,
         node.input.schema,
-        CountAssigner(node.window),
+        _held_assigner(node),
         ModuleValues(node),
         node.keys,
         node.keys,
         consistency,
         what="WindowApply",
     )
+
+
+def _held_assigner(node: WindowAggregate | WindowApply) -> Assigner:
+    window = node.window
+    if isinstance(window, SessionWindow):
+        return SessionAssigner(window)
+    if isinstance(window, CountWindow):
+        return CountAssigner(window)
+    raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
 
 
 def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:

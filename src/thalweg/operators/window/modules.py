@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, take_column
-from thalweg.model.time import Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied
+from thalweg.operators.modules.at_once import compute_at_once
 from thalweg.operators.modules.module_windows import ModuleWindows
-from thalweg.operators.modules.window_index import Entries
 from thalweg.operators.window.held_rows import Located
 from thalweg.operators.window.values import Values
 from thalweg.plan.nodes import WidApply, WindowApply
@@ -47,38 +46,9 @@ class ModuleValues(Values):
         seen = rows.start[row]
         inputs = self._inputs(rows, rows.at[row])
         cells = Cells(inputs, seen, seen + 1, offsets, begin, end)
-        answers = module.caller.compute(cells)
-        if answers.failures or module.node.stamp != "align":
-            return module.answered(answers, _entries(keys, begin, end, count), cells)[0].rows
-        if module.module.kind != "aggregate":  # any number of rows of each window
-            keys = [take_column(key, answers.cell) for key in keys]
-        payload = pa.RecordBatch.from_arrays(
-            [*keys, *answers.payload.columns], schema=module.node.schema
-        )
-        return Delta(payload, answers.start, answers.end, np.ones(len(answers.cell), np.int64))
+        return compute_at_once(module, keys, cells)[0]
 
     def _inputs(self, rows: Located, at: Codes) -> Rows:
         """What the module gets of the rows that are stored at some positions."""
         columns = [take_column(rows.stored.column(field.name), at) for field in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self._module.inputs)
-
-
-def _entries(keys: list[pa.Array], start: Times, end: Times, events: Codes) -> Entries:
-    size = len(start)
-    named = pa.RecordBatch.from_arrays(
-        keys or [pa.nulls(size)], names=[str(at) for at in range(max(len(keys), 1))]
-    )
-    no, none = np.zeros(size, np.bool_), np.zeros(size, np.int64)
-    return Entries(
-        named,
-        none,
-        np.arange(size),
-        start,
-        end,
-        end,
-        events,
-        no,
-        none,
-        no,
-        np.full(size, None, object),
-    )

@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.hopping.extents import Frames, Places, next_after
 from thalweg.operators.rows.sessions import chains_of
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
@@ -71,15 +71,50 @@ class SessionAssigner(WholePartitions):
             self._pending[gone], self._waits[gone] = MIN_TIME, False
             newest.forget(gone)
 
-    def waiting(self, new_line: Line) -> Codes:
-        """Partitions whose newest session is over, and those that may have an older one."""
+    def fetch(self, change: Change) -> Found:
+        return self._near(change.partition, change.first, change.last)
+
+    def leaving(self, old_line: Line, new_line: Line) -> Found:
+        """The newest sessions that are over, and all rows of partitions that may have an older
+        one."""
         last = self._newest.last
         line = new_line.of(np.arange(len(last))) if new_line.ahead else new_line.common
-        over = self._waits & (last + self._gap <= line)
-        found = over.nonzero()[0]
-        self._waits[found] = False
-        older = super().waiting(new_line)
-        return used_codes([older, found]) if len(older) else found
+        newest = (self._waits & (last + self._gap <= line)).nonzero()[0]
+        self._waits[newest] = False
+        older = self.waiting(new_line)
+        if not len(older):
+            return self._near(newest, self._newest.first[newest], last[newest])
+        partition = used_codes([older, newest])
+        anywhere = np.isin(partition, older)
+        self._newest.grow(partition)
+        first, last = self._newest.first[partition], self._newest.last[partition]
+        first, last = np.where(anywhere, MIN_TIME, first), np.where(anywhere, INFINITY, last)
+        return self._near(partition, first, last)
+
+    def _near(self, partition: Codes, first: Times, last: Times) -> Found:
+        """The rows of the sessions that starts in [first, last] are in or next to, and perhaps
+        others. Where many rows are held, the time that is searched grows until it has these
+        sessions whole."""
+        if self.held.is_small:
+            return self.held.of(partition)
+        gap = width = self._gap
+        beyond = _plus(last, gap)
+        since, until = first - gap, _plus(beyond, gap)
+        while True:
+            found = self.held.find(partition, since, until)
+            chains = chains_of(found.hits.owner, found.start, found.start, gap)
+            of, end = chains.group, chains.last + gap
+            near = ((end > first[of]) & (chains.first < beyond[of])).nonzero()[0]
+            low, high = np.full_like(since, INFINITY), np.full_like(until, MIN_TIME)
+            np.minimum.at(low, of[near], chains.first[near])
+            np.maximum.at(high, of[near], end[near])
+            # A session may go on where its first or last gap reaches out of what was searched.
+            left, right = low <= since, high > until
+            if not (np.count_nonzero(left) or np.count_nonzero(right)):
+                return found
+            since = np.where(left, low - width, since)
+            until = np.where(right, _plus(high, width), until)
+            width = min(2 * width, MAX_TIME)
 
     def left(self, frames: Frames, new_line: Line) -> None:
         """Sessions wait besides the newest of their partition that are known to."""
@@ -194,3 +229,8 @@ class SessionAssigner(WholePartitions):
             found = self.held.everything()
             settled = frontier.settled()
             self._settle(found, found.start < settled.of(found.partition), settled)
+
+
+def _plus(time: Times, ticks: int) -> Times:
+    """Later times, infinity at most."""
+    return np.minimum(time, INFINITY - ticks) + ticks

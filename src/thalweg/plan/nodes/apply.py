@@ -21,7 +21,7 @@ from thalweg.plan.nodes.families import GroupedOperator, columns_of, show_keys
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params
 from thalweg.udm.types import fits
-from thalweg.windows import CountWindow, Window
+from thalweg.windows import Window
 
 __all__ = ["ON_ERROR", "ModuleOperator", "WindowApply"]
 
@@ -117,7 +117,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     """What the value of an aggregate is called."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"time_limit"})
-    state_version: ClassVar[int] = 4
+    state_version: ClassVar[int] = 5
 
     never_revises = True
     state = "windows that are not closed, their rows, and what they have answered"
@@ -235,74 +235,71 @@ class WindowApply(ModuleOperator, GroupedOperator):
         )
 
     @property
-    def counts_at_once(self) -> bool:
-        """Whether count windows are computed from their rows, all in one call, when they answer and
-        when they are taken back: nothing but rows need be kept. Rows of windows by end come in the
-        order of their ends."""
-        module = self.module
+    def at_once(self) -> bool:
+        """Whether windows are computed from their rows, all in one call, when they answer and when
+        they are taken back: nothing but rows need be kept. Rows of windows by end come in the order
+        of their ends."""
+        module, instant = self.module, self.window.instant
         return (
-            isinstance(self.window, CountWindow)
-            and module.in_columns
+            module.in_columns
             and module.properties.deterministic
             and not module.time_sensitive
             and self.on_error == "fail"
-            and (self.window.by == "start" or module.properties.any_order)
+            and (instant == "start" or (instant == "end" and module.properties.any_order))
         )
 
     def gains(self) -> list[str]:
         """What each declared property buys here, for `explain()`."""
-        module, facts = self.module, self.module.properties
-        found = []
+        return [*self._gains_in_work(), self._gain_in_state(), *self._gains_in_order()]
+
+    def _gains_in_work(self) -> Iterator[str]:
+        """How the value of a window is computed."""
+        module = self.module
         if self.in_panes:
-            found.append("mergeable: windows are put together from panes, rows are not kept")
+            yield "mergeable: windows are put together from panes, rows are not kept"
         elif module.mergeable:
-            found.append(
+            yield (
                 "mergeable: of no use here (panes need a hopping window, insert_only input and "
                 "saved states)"
             )
-        if module.incremental and not self.in_panes:
+        if module.incremental and not (self.in_panes or self.at_once):
             how = (
                 "differential: rows taken back are removed"
                 if module.differential
                 else "rows taken back make a window start again"
             )
-            found.append(f"incremental: a revised window sees only what changed; {how}")
+            yield f"incremental: a revised window sees only what changed; {how}"
         if module.in_columns:
-            found.append("vectorised: all windows of a batch in one call")
-        if facts.deterministic:
-            found.append("deterministic: long answers are computed again rather than kept")
-        if facts.ignores_ends:
-            found.append(
-                "ignores ends: a window and its rows are dropped when the CTI reaches the "
-                "window's end"
-            )
-        elif not module.time_sensitive:
-            found.append(
-                "knows no time: a window and its rows are dropped when the CTI reaches the "
-                "window's end"
-            )
-        elif not self.ends_matter:
-            found.append(
-                "right clipping: a window and its rows are dropped when the CTI reaches the "
-                "window's end"
-            )
-        else:
-            found.append(
-                "ends matter: a window waits until the CTI has passed the ends of its rows"
-            )
+            yield "vectorised: all windows of a batch in one call"
+        if self.at_once:
+            yield "deterministic: all answers are computed again rather than kept"
+        elif module.properties.deterministic:
+            yield "deterministic: long answers are computed again rather than kept"
+
+    def _gain_in_state(self) -> str:
+        """When a window and its rows are dropped."""
+        over = "a window and its rows are dropped when the CTI reaches the window's end"
+        if self.module.properties.ignores_ends:
+            return f"ignores ends: {over}"
+        if not self.module.time_sensitive:
+            return f"knows no time: {over}"
+        if not self.ends_matter:
+            return f"right clipping: {over}"
+        return "ends matter: a window waits until the CTI has passed the ends of its rows"
+
+    def _gains_in_order(self) -> Iterator[str]:
+        """What goes on to the next operator, what comes in, and which rows windows to come need."""
+        facts = self.module.properties
         if self.passes_cti:
-            found.append("time-bound: the CTI of the input is the CTI of the output")
+            yield "time-bound: the CTI of the input is the CTI of the output"
         elif self.stamp == "unrestricted":
-            found.append("unrestricted stamps: no CTI comes out before the end")
+            yield "unrestricted stamps: no CTI comes out before the end"
         if facts.ordered:
-            found.append("ordered: the rows of a window are not sorted again")
+            yield "ordered: the rows of a window are not sorted again"
         if facts.any_order:
-            found.append("any order: the rows of a window are not sorted first")
+            yield "any order: the rows of a window are not sorted first"
         if facts.commutes_with_filter and self.window.grid is not None:
-            found.append(
-                f"commutes with filters on {', '.join(facts.commutes_with_filter)}: they run below "
-                "the module"
-            )
+            columns = ", ".join(facts.commutes_with_filter)
+            yield f"commutes with filters on {columns}: they run below the module"
         if self.window.remark is not None:
-            found.append(self.window.remark)
-        return found
+            yield self.window.remark
