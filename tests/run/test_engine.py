@@ -307,7 +307,7 @@ def test_bytes_that_are_no_snapshot_are_refused(spoil: Any) -> None:
 
 
 def test_a_snapshot_of_an_older_version_is_refused() -> None:
-    older = tw.Engine(QUERY).snapshot().replace(b"thalweg-snapshot-4", b"thalweg-snapshot-1")
+    older = tw.Engine(QUERY).snapshot().replace(b"thalweg-snapshot-5", b"thalweg-snapshot-1")
     with pytest.raises(StateError, match=r"written by an older version.*start it anew"):
         tw.Engine.restore(QUERY, older)
 

@@ -299,6 +299,15 @@ def test_a_silent_input_comes_along_once_it_is_idle() -> None:
     assert answer.batch.progress.cti == 80
 
 
+def test_an_idle_input_follows_a_source_that_is_judged_row_by_row() -> None:
+    left, right = (tw.source(name, COLUMNS, late="drop", disorder=5) for name in "st")
+    joined = left.join(right, on="k", select={"a": "l.v", "b": "r.v"})
+    one = Running(joined, idle={"t": 10})
+    one.take(one.chunks("s", at(50)), one.chunks("t", at(20)), now=100)
+    assert one.cti(one.chunks("s", at(60)), now=109) == 15
+    assert one.cti(one.chunks("s", at(70)), now=110) == 65
+
+
 def test_only_an_input_with_an_idle_time_can_be_idle() -> None:
     one = Running(JOINED, idle={"s": 10})
     one.take(one.chunks("s", at(50)), one.chunks("t", at(20)), now=100)

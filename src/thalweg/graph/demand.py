@@ -75,7 +75,7 @@ class Demand:
         times = []
         for name, needs in missing.items():
             kernel = self._kernel(name)
-            behind = kernel.answers_behind
+            behind = kernel.demand_behind
             if behind is None or needs == INFINITY:
                 return INFINITY, ()
             times.append(needs + behind)

@@ -28,7 +28,18 @@ from thalweg.operators.merging.named_inputs import NamedInputsKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.progress.source_progress import FIRST_PROMISE
 
-__all__ = ["Step", "Wait", "Why", "explain_wait", "shown_clock", "shown_time", "waits_of"]
+__all__ = [
+    "Step",
+    "Wait",
+    "Why",
+    "explain_wait",
+    "late_counts",
+    "late_notes",
+    "notes_of",
+    "shown_clock",
+    "shown_time",
+    "waits_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,7 @@ def explain_wait(
         if settled
         else tuple(waits_of(graph, graph.end, target + 1 if target < INFINITY else INFINITY, group))
     )
-    return Why(target, promised, waits, tuple(_notes(graph)))
+    return Why(target, promised, waits, (*late_notes(late_counts(graph)), *notes_of(graph)))
 
 
 def promise_for(progress: Progress, group: Mapping[str, Any] | None) -> int:
@@ -209,14 +220,29 @@ def _of_source(
     return Wait(name, time, promise_for(kernel.progress, group), kernel.since, tuple(release), path)
 
 
-def _notes(graph: QueryGraph) -> Iterator[str]:
+def late_counts(graph: QueryGraph) -> dict[str, int]:
+    """By source: how many rows came late."""
+    kernels = {name: operator.kernel for name, operator in graph.sources.items()}
+    return {
+        name: kernel.ledger.count
+        for name, kernel in kernels.items()
+        if isinstance(kernel, IngressKernel)
+    }
+
+
+def late_notes(counts: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each source of which rows came late."""
+    for name, count in counts.items():
+        if count:
+            yield f"{count} rows of source {name} came late; see its ledger"
+
+
+def notes_of(graph: QueryGraph) -> Iterator[str]:
     """Other reasons why a result may be missing."""
     for name, operator in graph.sources.items():
         kernel = operator.kernel
         if not isinstance(kernel, IngressKernel):
             continue
-        if kernel.ledger.count:
-            yield f"{kernel.ledger.count} rows of source {name} came late; see its ledger"
         for case in kernel.cases:
             since = "" if case.since is None else f" since {shown_clock(case.since)}"
             rows = f"{case.rows} rows, the last at {case.claims}"
@@ -224,7 +250,7 @@ def _notes(graph: QueryGraph) -> Iterator[str]:
                 f"source {name}: {case.key!r} is in quarantine{since}, its clock is {case.reason}; "
                 f"{rows}"
             )
-        yield from kernel.warnings.values()
+        yield from kernel.warnings
     for operator in graph.operators:
         yield from (f"{operator.id}: {text}" for text in operator.kernel.lacks())
 

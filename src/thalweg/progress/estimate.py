@@ -164,7 +164,8 @@ class EstimateTracker:
                 np.maximum(before, self.newest), sync, np.full(len(sync), self.promised), weight
             )
         tracker = replace(tracker, newest=max(tracker.newest, newest))
-        if tracker.seen >= max(tracker.warmup, _FIRST) and tracker.counts.any():
+        has_passed_change = _last_change(tracker.seen) > self.seen
+        if has_passed_change and tracker.seen >= tracker.warmup and tracker.counts.any():
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))
         return tracker._advanced()
 

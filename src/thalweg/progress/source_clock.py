@@ -34,7 +34,7 @@ class SourceClock:
     fired_at: int | None = None
     """The time when the timer last went off."""
 
-    def at(self, now: int) -> SourceClock:
+    def at(self, now: int | None) -> SourceClock:
         """The same source at this time."""
         return replace(self, now=now)
 

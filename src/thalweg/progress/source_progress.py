@@ -1,325 +1,114 @@
-"""What a source promises from the rows it has shown: all its policies together, on one timeline or
-one for each partition.
+"""What a source promises by its policies, from its rows and by the clock.
 
-In-process every row is seen, and judged by the promise before it (`after`). On shards rows are read
-far away, and come as summaries of chunks (`absorb`): then only the promise after them is known.
+    promise = the latest of: CTIs in the data, what the rows show (`ObservedRows`), the timer after
+    a silence, and the clock on demand (`SourceClock`)
 
-The promise before a row is the largest of
-
-    what was promised so far, to all rows or to its group
-    the largest time before it minus `disorder`
-    what the trackers of the other policies say
-    with low_watermark (period, lag): (largest time of all - lag), rounded down to the period
-
-where the second and third are those of its partition, if the source has partitions.
-
-Promises that leave are rolled down to the grid that an operator can use (`period`, or the smallest
-hop that reads the source).
+The same for a source whose rows are seen one by one (in-process) and for one that is known by
+summaries of its rows (on shards). Promises are rounded down to a grid before they are passed on
+(`grids`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from thalweg.model.batch import Batch
-from thalweg.model.clocks import Clock, shown_duration, shown_time
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
-from thalweg.model.rows import Codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.clocks import Clock, shown_time
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.progress.admission import Ingress
-from thalweg.progress.estimate import EstimateTracker
-from thalweg.progress.summary import Sighting
-from thalweg.progress.trackers import (
-    Tracker,
-    absorbed,
-    restore_trackers,
-    trackers_for,
-    trackers_text,
-)
+from thalweg.progress.observed_rows import ObservedRows
+from thalweg.progress.source_clock import SourceClock
 
-__all__ = [
-    "FIRST_PROMISE",
-    "Groups",
-    "SourceProgress",
-    "roll_down",
-    "running_before",
-    "ways_to_promise",
-]
+__all__ = ["FIRST_PROMISE", "SourceProgress"]
 
-Groups = tuple[list[Scope], Codes]
-"""The groups of the rows of a batch, and which of them each row is in."""
 FIRST_PROMISE = MIN_TIME // 2
 """A wait for a time before this is a wait for any promise at all."""
-Grid = tuple[int, int]
-"""Times `offset + k * period`: (period, offset)."""
+_ONLY_TIMELINE: Mapping[Any, str] = {None: ""}
 
 
-def roll_down(time: int, grid: Grid | None) -> int:
-    """The last point of a grid at or before a time; the two ends of time stay.
-
-    >>> roll_down(17, (5, 1)), roll_down(17, None)
-    (16, 17)
-    """
-    if grid is None or time <= MIN_TIME or time == INFINITY:
-        return time
-    period, offset = grid
-    return (time - offset) // period * period + offset
-
-
-def ways_to_promise(
-    time: int, by_policy: Callable[[], list[str]], policy: Ingress, clock: Clock = None
-) -> list[str]:
-    """What would bring the promise of a source to a time: what its policies name, and what always
-    does."""
-    if time == INFINITY:
-        return ["the end of the source"]
-    if time < FIRST_PROMISE:  # nothing was promised yet, so that any promise is a beginning
-        rows = ["its first rows"] if policy.observes else []
-        return [*rows, "a CTI in the data", "the end of the source"]
-    cti = f"a CTI at {shown_time(time, clock)} or later in the data"
-    return [*by_policy(), cti, "the end of the source"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True)
 class SourceProgress:
-    """A value: taking rows in gives another one. A timeline is named by the value of its partition,
-    or by the part of the source that is read by itself; the only one of a source is None."""
+    """
+    >>> from thalweg.progress.policies import Timer
+    >>> source = SourceProgress.of("s", Ingress(disorder=5, progress=(Timer(2, every=5, lull=10),)))
+    >>> source.rows = source.rows.after_rows(40)
+    >>> source.needed(50)[0]
+    'a row at 55 or later (the newest is 40, disorder 5)'
+    >>> source.set_clock(100)
+    >>> source.promise_by_timer(), source.set_clock(110), source.promise_by_timer()
+    (-9223372036854775808, None, 108)
+    """
 
+    name: str
     policy: Ingress
-    newest: Mapping[Any, int] = field(default_factory=dict)
-    trackers: Mapping[Any, tuple[Tracker, ...]] = field(default_factory=dict)
+    rows: ObservedRows
+    clock: SourceClock
+    since: int | None = None
+    """When, by the clock, the promise to all rows last moved."""
 
-    def after(
-        self, batch: Batch, parts: Groups | None, promised: Times
-    ) -> tuple[Times, SourceProgress]:
-        """The promise before each row, and the progress after the batch. `promised` is the promise
-        before the batch, for each of its rows."""
-        policy = self.policy
-        if not len(batch) or not policy.observes:
-            return promised, self
-        sync = _observed(batch)
-        promise = promised
-        if parts is None:
-            if policy.disorder is not None:
-                promise = np.maximum(
-                    promise,
-                    _minus(running_before(sync, self.newest.get(None, MIN_TIME)), policy.disorder),
-                )
-        else:
-            groups, code = parts
-            if policy.disorder is not None:
-                before = np.array(
-                    [self.newest.get(value, MIN_TIME) for (value,) in groups], np.int64
-                )
-                promise = np.maximum(
-                    promise, _minus(_running_before_by(sync, code, before), policy.disorder)
-                )
-            if policy.low_watermark is not None:
-                period, lag = policy.low_watermark
-                newest = running_before(sync, max(self.newest.values(), default=MIN_TIME))
-                promise = np.maximum(
-                    promise,
-                    np.where(newest == MIN_TIME, MIN_TIME, _minus(newest, lag) // period * period),
-                )
-        tracked, trackers = self._tracked(sync, parts)
-        if tracked is not None:
-            promise = np.maximum(promise, tracked)
-        return promise, SourceProgress(policy, self._newest_after(sync, parts), trackers)
+    @classmethod
+    def of(cls, name: str, policy: Ingress) -> SourceProgress:
+        """Of a source that has shown nothing yet."""
+        return cls(name, policy, ObservedRows(policy), SourceClock(policy))
 
-    def after_rows(self, time: int) -> SourceProgress:
-        """The progress after rows of which the newest has this time, of a source that has neither
-        partitions nor trackers."""
-        if self.policy.disorder is None or time <= self.newest.get(None, MIN_TIME):
-            return self
-        return SourceProgress(self.policy, {None: time}, self.trackers)
-
-    def _newest_after(self, sync: Times, parts: Groups | None) -> dict[Any, int]:
-        if parts is None:
-            return {None: max(self.newest.get(None, MIN_TIME), int(sync.max()))}
-        groups, code = parts
-        newest = np.full(len(groups), MIN_TIME)
-        np.maximum.at(newest, code, sync)
-        newest_after = dict(self.newest)
-        for (value,), time in zip(groups, newest.tolist(), strict=True):
-            newest_after[value] = max(newest_after.get(value, MIN_TIME), time)
-        return newest_after
-
-    def _tracked(
-        self, sync: Times, parts: Groups | None
-    ) -> tuple[Times | None, Mapping[Any, tuple[Tracker, ...]]]:
-        """What the trackers promise before each row, and the trackers that have seen them."""
-        policies = self.policy.observed
-        if not policies:
-            return None, self.trackers
-        groups, code = parts if parts is not None else ([(None,)], np.zeros(len(sync), np.int64))
-        order = np.argsort(code, kind="stable")
-        ends = np.searchsorted(code[order], np.arange(len(groups)), side="right").tolist()
-        promise = np.full(len(sync), MIN_TIME)
-        after = dict(self.trackers)
-        begin = 0
-        for (value,), end in zip(groups, ends, strict=True):
-            rows = order[begin:end]
-            begin = end
-            moved = []
-            for tracker in after.get(value) or trackers_for(policies):
-                promised, tracker_after = tracker.after(sync[rows])
-                promise[rows] = np.maximum(promise[rows], promised)
-                moved.append(tracker_after)
-            after[value] = tuple(moved)
-        return promise, after
+    def copy(self) -> SourceProgress:
+        """The same progress, for a batch that may be refused."""
+        return replace(self)
 
     # --------------------------------------------------------------------------------------------
-    # summaries of rows
+    # clock
 
-    def see_newest(self, key: Any, time: int) -> SourceProgress:
-        """Update from rows of which only the newest time is known."""
-        newest = {**self.newest, key: max(time, self.newest.get(key, MIN_TIME))}
-        return SourceProgress(self.policy, newest, self.trackers)
+    def set_clock(self, now: int) -> None:
+        """Set the time by the clock."""
+        self.clock = self.clock.at(now)
 
-    def absorb(self, key: Any, sighting: Sighting) -> SourceProgress:
-        """Update from the summary of a chunk of rows."""
-        trackers = self.trackers.get(key) or trackers_for(self.policy.observed)
-        return SourceProgress(
-            self.policy, self.newest, {**self.trackers, key: absorbed(trackers, sighting)}
-        )
+    def promise_by_timer(self) -> int:
+        """The promise of the timer, if it fires now; else `MIN_TIME`."""
+        self.clock = self.clock.started()
+        if not self.clock.timer_fires:
+            return MIN_TIME
+        self.clock = self.clock.after_timer()
+        return self.clock.timer_promise
 
     # --------------------------------------------------------------------------------------------
-    # promises
+    # explanations
 
-    @property
-    def timelines(self) -> list[Any]:
-        """The timelines that have shown rows."""
-        return list(dict.fromkeys([*self.newest, *self.trackers]))
-
-    def of(self, key: Any) -> int:
-        """What all policies together promise on one timeline."""
-        promises = [tracker.promise for tracker in self.trackers.get(key, ())]
-        if self.policy.disorder is not None and key in self.newest:
-            promises.append(max(self.newest[key] - self.policy.disorder, MIN_TIME))
-        return max(promises, default=MIN_TIME)
-
-    @property
-    def observed(self) -> int:
-        """What the policies promise for all rows together, on no grid; partitions have promises of
-        their own."""
-        return self.of(None) if self.policy.partition is None else MIN_TIME
-
-    def now(
-        self, batch_progress: Progress, parts: Groups | None, earlier: Progress, grid: Grid | None
-    ) -> Progress:
-        """The promise after a batch: the progress that came with it, merged with the promises of
-        the policies from the times observed."""
-        policy = self.policy
-        if not policy.observes or not self.newest:
-            return batch_progress
-        if policy.partition is None:
-            seen = self.of(None)
-            if (
-                batch_progress.cti != MIN_TIME
-            ):  # a CTI in the data asks for all the promise there is
-                return batch_progress.merge(Progress(max(batch_progress.cti, seen)))
-            return batch_progress.merge(Progress(roll_down(seen, grid)))
-        scoped = {}
-        for group in [] if parts is None else parts[0]:
-            time = roll_down(self.of(group[0]), grid)
-            if time > earlier.of(group):
-                scoped[group] = time
-        observed = Progress(MIN_TIME, (policy.partition,), scoped) if scoped else NO_PROGRESS
-        if policy.low_watermark is not None:
-            period, lag = policy.low_watermark
-            observed = observed.merge(
-                Progress(roll_down(max(self.newest.values()) - lag, (period, 0)))
-            )
-        return batch_progress.merge(observed)
-
-    def broken_estimates(self) -> dict[Any, str]:
-        """What is wrong with the estimates that reality has broken, by timeline."""
-        found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
-        return {
-            key: (
-                f"{tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack "
-                f"{tracker.slack} that was estimated for a share of {tracker.percentile:.6g}. "
-                "Disorder has grown; name a larger share, or give disorder=."
-            )
-            for key, tracker in found
-            if isinstance(tracker, EstimateTracker) and tracker.broken
-        }
-
-    def needed(self, time: int, key: Any = None, clock: Clock = None) -> list[str]:
-        """What would bring the promise to a time, one way for each policy."""
-        ways = []
-        if self.policy.disorder is not None:
-            newest = self.newest.get(key)
-            shown = (
-                "none has come" if newest is None else f"the newest is {shown_time(newest, clock)}"
-            )
-            allowed = shown_duration(self.policy.disorder, clock)
-            row = shown_time(time + self.policy.disorder, clock)
-            ways.append(f"a row at {row} or later ({shown}, disorder {allowed})")
-        ways += [
-            tracker.needed(time, clock)
-            for tracker in self.trackers.get(key) or trackers_for(self.policy.observed)
+    def needed(
+        self, time: int, timelines: Mapping[Any, str] = _ONLY_TIMELINE, clock: Clock = None
+    ) -> list[str]:
+        """What would bring the promise to a time: one way for each policy, and what always does.
+        `timelines` are those whose rows would help, each with what names it in a sentence."""
+        if time == INFINITY:
+            return ["the end of the source"]
+        if time < FIRST_PROMISE:  # nothing was promised yet, so that any promise is a beginning
+            rows = ["its first rows"] if self.policy.observes else []
+            return [*rows, "a CTI in the data", "the end of the source"]
+        ways = [
+            f"{way}{name}"
+            for timeline, name in timelines.items()
+            for way in self.rows.needed(time, timeline, clock)
         ]
-        return ways
+        ways += self.clock.needed(time, clock)
+        cti = f"a CTI at {shown_time(time, clock)} or later in the data"
+        return [*ways, cti, "the end of the source"]
 
-    def to_json(self) -> Any:
-        keys = self.timelines
-        states = [[self.newest.get(key), trackers_text(self.trackers.get(key, ()))] for key in keys]
-        return [pack_values(keys), states]
-
-    def from_json(self, state: Any) -> SourceProgress:
-        keys, states = unpack_values(state[0]), state[1]
-        newest = {
-            key: time for key, (time, _) in zip(keys, states, strict=True) if time is not None
+    def warnings(self, name_of: Callable[[Any], str]) -> dict[Any, str]:
+        """Estimates that reality has broken, by timeline; `name_of` names one in a sentence."""
+        return {
+            timeline: f"source {self.name!r}{name_of(timeline)}: {reason}"
+            for timeline, reason in self.rows.broken_estimates().items()
         }
-        trackers = {
-            key: restore_trackers(self.policy.observed, tracker_state)
-            for key, (_, tracker_state) in zip(keys, states, strict=True)
-            if tracker_state
-        }
-        return SourceProgress(self.policy, newest, trackers)
 
+    # --------------------------------------------------------------------------------------------
+    # state
 
-def _observed(batch: Batch) -> Times:
-    """The newest time that each element shows. An end that is and stays infinite shows none."""
-    sync = batch.sync
-    return sync if batch.is_adjust is None else np.where(sync == INFINITY, MIN_TIME, sync)
+    def to_json(self) -> list[Any]:
+        return [self.rows.to_json(), self.clock.to_json(), self.since]
 
-
-def _minus(times: Times, ticks: int) -> Times:
-    return np.maximum(times, MIN_TIME + ticks) - ticks
-
-
-def running_before(sync: Times, before: int) -> Times:
-    """The largest of `before` and all earlier elements."""
-    running = np.empty(len(sync), np.int64)
-    running[0] = before
-    np.maximum.accumulate(sync[:-1], out=running[1:])
-    np.maximum(running, before, out=running)
-    return running
-
-
-def _running_before_by(sync: Times, code: Codes, before: Times) -> Times:
-    """The same within each partition: by sorting the elements of a partition together, in order of
-    arrival."""
-    order = np.argsort(code, kind="stable")
-    times, codes = sync[order], code[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = codes[1:] != codes[:-1]
-    # A running maximum over all partitions at once: lift each partition above the one before it by
-    # rank.
-    ranks = np.unique(np.concatenate([times, before]), return_inverse=True)
-    values, rank = ranks[0], ranks[1]
-    lifted = codes * len(values) + rank[: len(times)]
-    base = codes * len(values) + rank[len(times) :][codes]
-    previous = np.empty(len(order), np.int64)
-    previous[0] = base[0]
-    previous[1:] = np.where(first[1:], base[1:], lifted[:-1])
-    running = np.maximum.accumulate(np.maximum(previous, base))
-    result = np.empty(len(order), np.int64)
-    result[order] = values[running - codes * len(values)]
-    return result
+    def restored(self, state: list[Any]) -> SourceProgress:
+        """The inverse of `to_json`."""
+        rows, clock, since = state
+        return replace(
+            self, rows=self.rows.from_json(rows), clock=self.clock.from_json(clock), since=since
+        )

@@ -407,7 +407,7 @@ class Engine:
         total = sum(self.state_size().values(), StateSize())
         late = sum(self.late_count(name) for name in self.sources)
         kernels = [self._ingress(name) for name in self.sources]
-        warned = tuple(text for kernel in kernels for text in kernel.warnings.values())
+        warned = tuple(text for kernel in kernels for text in kernel.warnings)
         warned += tuple(self._stuck.warnings())
         aside = sum(kernel.quarantined.count for kernel in kernels)
         counts = self._counts

@@ -343,7 +343,7 @@ class Host:
     def _watch(self) -> None:
         """Let operators remember what they wait for, where a source can be asked."""
         names = self._graph.sources
-        if self._demand is None and any(self._ingress(name).answers_when_asked for name in names):
+        if self._demand is None and any(self._ingress(name).promises_on_demand for name in names):
             self._demand = Demand(self._graph)
 
     def _released(self) -> list[tuple[int, Progress]]:

@@ -27,8 +27,8 @@ __all__ = [
     "unpack",
 ]
 
-_FORMAT = b"thalweg-snapshot-4"
-_OLDER = (b"thalweg-snapshot-1",)
+_FORMAT = b"thalweg-snapshot-5"
+_OLDER = tuple(b"thalweg-snapshot-%d" % number for number in range(1, 5))
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.why import Why, explain_wait
+from thalweg.graph.why import Why, explain_wait, late_counts, notes_of
 from thalweg.model.progress import Progress
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.merging.named_inputs import NamedInputsKernel
@@ -30,12 +30,13 @@ def report_of(
     if progress.cti == MIN_TIME and oldest is not None:
         missing = _waits(explain_wait(graph, progress, oldest), inputs)
     newest = (input_.memory.newest for input_ in inputs.values())
-    warnings = [text for name, i in inputs.items() for text in i.memory.warnings(name)]
+    warnings = [text for i in inputs.values() for text in i.memory.warnings()]
     return {
         "promise": why.promise,
         "waits": waits,
         "missing": missing,
-        "notes": [*why.notes, *warnings],
+        "notes": [*notes_of(graph), *warnings],
+        "late": _late(graph, inputs),
         "newest": max((time for time in newest if time is not None), default=None),
         "merged": {
             name: operator.kernel.standing()
@@ -43,6 +44,17 @@ def report_of(
             if isinstance(operator.kernel, NamedInputsKernel)
         },
     }
+
+
+def _late(graph: QueryGraph, inputs: Mapping[str, FragmentInput]) -> dict[str, dict[str, int]]:
+    """By source and input: how many rows came late. Inputs that read one source see the same
+    rows."""
+    late: dict[str, dict[str, int]] = {}
+    for name, count in late_counts(graph).items():
+        source = inputs[name].entry.source
+        if source is not None:
+            late.setdefault(source.name, {})[name] = count + inputs[name].memory.late
+    return late
 
 
 def _waits(why: Why, inputs: Mapping[str, FragmentInput]) -> list[dict[str, Any]]:
@@ -53,12 +65,12 @@ def _waits(why: Why, inputs: Mapping[str, FragmentInput]) -> list[dict[str, Any]
     ]
     for wait in waits:
         entry, memory = inputs[wait["source"]].entry, inputs[wait["source"]].memory
-        wait["since"] = None if memory.since is None else int(memory.since * 1_000_000)
         if entry.source is None:
-            wait["release"] = []
+            wait["since"], wait["release"] = memory.source.since, []
             wait["upstream"] = entry.upstream
             continue
-        if not isinstance(entry.source, MergedSource):
+        if not inputs[wait["source"]].sees_rows and not isinstance(entry.source, MergedSource):
+            wait["since"] = memory.source.since
             wait["release"] = memory.needed(wait["needs"], entry.source.clock)
         wait["source"] = entry.source.name
     return waits

@@ -3,7 +3,7 @@
 The header of every chunk has what its source promises, or what its rows show (see `inputs`). An
 input's promise is the smallest over the parts of its source. All buckets see every header, so all
 come to the same promises. Rows are judged late by the promise that stood when their micro-batch
-began.
+began; what the input promises to the operators is on a grid, as in-process (`progress.grids`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.plan.aggregates import ROWS
-from thalweg.progress.source_progress import roll_down
+from thalweg.progress.grids import Grid, roll_down
 from thalweg.shards.exchange import UNORDERED, Chunk, Header
 from thalweg.shards.fragments import Exchange
 from thalweg.shards.ingest import kernels_of
@@ -38,6 +38,10 @@ class FragmentInput:
     """How many buckets of the fragment upstream send progress; None: unknown."""
     idle_after: float | None
     """The silence in seconds after which the input is idle; None: never."""
+    useful_grid: Grid | None = None
+    """The grid of the promises that the operators of the fragment can use."""
+    late_before: int = field(default=MIN_TIME, init=False)
+    """The promise when the micro-batch began: its rows before that are late."""
     _ingest: list[Operator] = field(init=False)
     """The operators that rows of a source went through before the exchange."""
 
@@ -55,24 +59,27 @@ class FragmentInput:
         return int(now * 1_000_000) if clock is None else clock
 
     @property
+    def sees_rows(self) -> bool:
+        """Whether the input sees every row of its source in order, so that it comes to promises by
+        itself, as in-process."""
+        source = self.entry.source
+        return source is not None and self.entry.leaf.ingress == source.ingress
+
+    @property
     def in_sequence(self) -> bool:
         """Whether promises come in the data itself, so that the order of the chunks is the order of
         the stream."""
         source = self.entry.source
-        return source is not None and (
-            not source.ingress.observes or self.entry.leaf.ingress.observes
-        )
+        return source is not None and (not source.ingress.observes or self.sees_rows)
 
     @property
-    def _grid(self) -> tuple[int, int] | None:
-        """The grid of the promises that rows are judged by: that of partial sums, or what the
-        source asks for."""
-        if self.entry.panes is not None:
-            return self.entry.panes.window.hop, self.entry.panes.window.offset
-        if self.entry.source is None or self.memory.promised:
+    def _grid(self) -> Grid | None:
+        """The grid of the promises to the operators: the period of the source, or what the
+        operators can use."""
+        if self.entry.source is None:
             return None
         period = self.entry.source.ingress.period
-        return None if period is None else (period, 0)
+        return self.useful_grid if period is None else (period, 0)
 
     # --------------------------------------------------------------------------------------------
     # chunks
@@ -82,7 +89,7 @@ class FragmentInput:
         if not chunks:
             return
         entry, memory = self.entry, self.memory
-        memory.seen_at = now
+        memory.seen_at, self.late_before = now, memory.cti
         for chunk in chunks:
             memory.follow(entry.leaf.name, chunk)
             if chunk.header.rows or entry.source is None:
@@ -94,8 +101,11 @@ class FragmentInput:
             return
         parts = [chunk.batch(self.schema) for chunk in chunks if chunk.blob]
         batch = self._without_late_panes(Batch.concat(parts, self.schema))
-        memory.cti = max(memory.cti, self.promise(now))
-        promises = self.progress_at(memory.cti).merge(
+        in_data = any(chunk.header.cti is not None for chunk in chunks)
+        exact = self.promise(now)
+        promise = max(self.on_grid(exact, in_data=in_data), memory.passed)
+        memory.cti = max(memory.cti, promise if entry.panes is not None else exact)
+        promises = self.progress_at(promise).merge(
             Progress(column_promises=self._column_promises())
         )
         yield batch.with_progress(reduce(Progress.merge, self._group_promises(chunks), promises))
@@ -142,7 +152,16 @@ class FragmentInput:
             for part, time in promises.items()
             if idle_after is None or now - memory.seen.get(part, now) < idle_after
         ]
-        return roll_down(min(active or promises.values(), default=MIN_TIME), self._grid)
+        return min(active or promises.values(), default=MIN_TIME)
+
+    def on_grid(self, promise: int, *, in_data: bool = False) -> int:
+        """What the operators are promised when the source promises this; `in_data`: a CTI does.
+        Rows are late by the exact promise, partial sums as a whole, by one on their grid."""
+        rounded = promise if in_data else roll_down(promise, self._grid)
+        if self.entry.panes is None:
+            return rounded
+        window = self.entry.panes.window
+        return roll_down(rounded, (window.hop, window.offset))
 
     def progress_at(self, cti: int) -> Progress:
         """The progress of the input when its source has promised a time. Promises are made behind
@@ -152,7 +171,7 @@ class FragmentInput:
 
     def promise_by_clock(self, others: int) -> int:
         """What the clock lets the input promise, when the other inputs have promised `others`."""
-        return roll_down(self.memory.by_clock(others), self._grid)
+        return self.on_grid(self.memory.by_clock(others))
 
     def is_idle(self, now: float) -> bool:
         """Whether the input has been silent for its idle time."""

@@ -31,7 +31,14 @@ from thalweg.shards.ingest import divide
 from thalweg.shards.inputs import InputMemory
 from thalweg.shards.query_registry import Change, HostedQuery
 from thalweg.shards.roster import LiveQuery, Roster
-from thalweg.shards.state import Memory, SliceStore, Store, remove_slices
+from thalweg.shards.state import (
+    STATE_FORMAT,
+    Memory,
+    SliceStore,
+    Store,
+    remove_slices,
+    require_format,
+)
 from thalweg.shards.worker import Answer, FragmentRunner
 
 __all__ = ["HostSpec", "StageRunner"]
@@ -306,6 +313,7 @@ class StageRunner:
             self._roster.use({entry.id: entry for entry in entries}, queries["version"])
         saved = _read(store, "sources", self._where)
         if saved is not None:
+            require_format(saved, self._where)
             self.token = saved["token"]
             for name, state in saved["sources"].items():
                 if name in self._sources:
@@ -333,7 +341,8 @@ class StageRunner:
             name: {"memory": state.memory.to_json(), "version": state.version}
             for name, state in self._sources.items()
         }
-        _write(store, "sources", {"token": self.token, "sources": sources})
+        saved = {"format": STATE_FORMAT, "token": self.token, "sources": sources}
+        _write(store, "sources", saved)
 
 
 def _version(chunks: Iterable[Chunk], before: int) -> int:

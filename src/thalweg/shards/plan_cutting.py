@@ -107,9 +107,9 @@ class _Cutter:
 
     def _exact(self, source: Source) -> _Placed:
         """A source whose promises follow from the order of its rows: one bucket sees them all."""
-        # Clocks are read where the chunks come in.
-        ingress = replace(source.ingress, progress=source.ingress.observed)
-        leaf = Source(source.name, source.columns, ingress, source.declared, clock=source.clock)
+        leaf = Source(
+            source.name, source.columns, source.ingress, source.declared, clock=source.clock
+        )
         return _Placed(leaf, False, (), {leaf.name: Exchange(leaf, (), source, source)})
 
     def _over(self, node: Node, below: _Placed) -> _Placed:

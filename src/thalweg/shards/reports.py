@@ -8,19 +8,27 @@ wait is followed to the bucket of that fragment that has promised least.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
-from thalweg.graph.why import Step, Wait, Why
+from thalweg.graph.why import Step, Wait, Why, late_notes
 from thalweg.model.time import MIN_TIME
 
-__all__ = ["combined_figures", "combined_why", "read_reports", "stuck_inputs", "write_reports"]
+__all__ = [
+    "combined_figures",
+    "combined_why",
+    "notes_of_reports",
+    "read_reports",
+    "stuck_inputs",
+    "write_reports",
+]
 
 Report = Mapping[str, Any]
-_REPORTED = {"fragment", "promise", "notes", "waits", "operators", "stuck"}
+_REPORTED = {"fragment", "late", "promise", "notes", "waits", "operators", "stuck"}
 
 
 def _file(checkpoint: Path) -> Path:
@@ -80,10 +88,23 @@ def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
     slowest = _slowest(reports, last)
     promise = int(slowest["promise"])
     target = promise if time is None else time
-    notes = tuple(dict.fromkeys(note for report in reports for note in report["notes"]))
+    notes = notes_of_reports(reports)
     if promise > target:
         return Why(target, promise, (), notes)
     return Why(target, promise, tuple(_waits(reports, slowest, ())), notes)
+
+
+def notes_of_reports(reports: Sequence[Report]) -> tuple[str, ...]:
+    """The notes of all buckets, each once; of late rows, how many in all."""
+    late: dict[str, Counter[str]] = {}
+    for report in reports:
+        for source, counts in report["late"].items():
+            late.setdefault(source, Counter()).update(counts)
+    counts = {source: max(by_input.values()) for source, by_input in sorted(late.items())}
+    return (
+        *late_notes(counts),
+        *dict.fromkeys(note for report in reports for note in report["notes"]),
+    )
 
 
 def _slowest(reports: Sequence[Report], fragment: int) -> Report:

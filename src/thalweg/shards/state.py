@@ -31,12 +31,13 @@ __all__ = [
     "carried_over",
     "operator_and_slice",
     "remove_slices",
+    "require_format",
     "slice_name",
 ]
 
 _DIRECTORY = "directory"
 _DIGITS = 8
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 """Raised when signatures or slices change their meaning; then CHANGELOG.md says so."""
 
 
@@ -61,6 +62,17 @@ class Memory:
     marks: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By slice: version and checksum."""
     runner: Any = None
+
+
+def require_format(saved: Mapping[str, Any], where: str) -> None:
+    """Refuse state that another version wrote in a form that this one cannot read."""
+    number = saved.get("format", 1)
+    if number != STATE_FORMAT:
+        raise StateError(
+            f"{where}: the checkpoint was written by another version (state format {number}; this "
+            f"version reads {STATE_FORMAT}). Let the version that wrote it finish, or start with a "
+            "new checkpoint."
+        )
 
 
 class SliceStore:
@@ -109,12 +121,7 @@ class SliceStore:
                 "checkpoint."
             )
         directory: dict[str, Any] = json.loads(blob[_DIGITS:])
-        if directory.get("format", 1) != STATE_FORMAT:
-            raise StateError(
-                f"{self._where}: the checkpoint was written by another version (state format "
-                f"{directory.get('format', 1)}; this version reads {STATE_FORMAT}). Let the "
-                "version that wrote it finish, or start with a new checkpoint."
-            )
+        require_format(directory, self._where)
         return directory
 
     def _catch_up(self, directory: dict[str, Any]) -> None:

@@ -92,6 +92,7 @@ class FragmentRunner:
                 InputMemory.of(entry.source),
                 parts.get(entry.leaf.name),
                 (idle or {}).get(entry.leaf.name),
+                useful_grids(fragment.plan).get(entry.leaf.name),
             )
             for entry in fragment.inputs
         }
@@ -101,7 +102,6 @@ class FragmentRunner:
         bucket."""
         self.figures: dict[str, OperatorFigures] = {}
         """What each operator did in the last micro-batch, and keeps."""
-        self._grids = useful_grids(fragment.plan)
         self._stamped = stamp_periods(fragment.plan)
         self.signatures = _signatures(fragment, self._graph)
         self._stuck = StuckInputs(self._graph)
@@ -116,10 +116,10 @@ class FragmentRunner:
             by_input.setdefault(chunk.origin, []).append(chunk)
         out: list[Batch] = []
         elements_in = 0
-        late_before = self.late
+        late_so_far = self.late
         for operator in self._graph.operators:
             operator.reset_counts()
-        before = {name: (i.memory.cti, i.memory.clock) for name, i in self._inputs.items()}
+        before = {name: (i.memory.cti, i.memory.source.clock) for name, i in self._inputs.items()}
         arrived = {
             name: self._inputs[name].memory.without_ticks(its_chunks)
             for name, its_chunks in by_input.items()
@@ -136,14 +136,14 @@ class FragmentRunner:
         self._advance_idle({name for name, its_chunks in arrived.items() if its_chunks}, now, out)
         for name, input_ in self._inputs.items():
             if input_.memory.cti > before[name][0]:
-                input_.memory.since = now
+                input_.memory.source.since = input_.now(now)
         self.figures = self._graph.figures()
         self._stuck.observe()
         answer = Batch.concat(out, self.fragment.plan.schema)
         self._progress = self._progress.advance(answer.progress)
         return Answer(
             answer.with_progress(self._progress),
-            self.late - late_before,
+            self.late - late_so_far,
             self._ledgers(),
             self._dead_letters(),
             elements_in,
@@ -207,13 +207,15 @@ class FragmentRunner:
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
         """Give a batch to an input of the graph, and work until all of it is done."""
         kernel = self._graph.sources[name].kernel
-        if isinstance(kernel, IngressKernel):
-            input_ = self._inputs[name]
-            kernel.now = input_.now(now)
-            observed = not input_.in_sequence and not input_.memory.promised
-            kernel.output_grid = self._grids.get(name) if observed else None
+        if not isinstance(kernel, IngressKernel):
+            self._graph.offer(name, batch)
+            out += self._graph.run()
+            return
+        input_ = self._inputs[name]
+        kernel.now, kernel.late_before = input_.now(now), input_.late_before
         self._graph.offer(name, batch)
         out += self._graph.run()
+        input_.memory.note_promise(kernel.progress.cti)
 
     def _merge(
         self,
@@ -266,8 +268,9 @@ class FragmentRunner:
     def _advance_input(self, name: str, promise: int, now: float, out: list[Batch]) -> None:
         """Let an input promise a time that its chunks have not promised, if it is new."""
         input_ = self._inputs[name]
+        promise = input_.on_grid(promise, in_data=True)
         if promise > input_.memory.cti:
-            input_.memory.cti = input_.memory.woken = promise
+            input_.memory.woken = promise
             self._offer_promise(name, input_.progress_at(promise), now, out)
 
     # --------------------------------------------------------------------------------------------
@@ -280,10 +283,12 @@ class FragmentRunner:
         input_.memory = memory
         memory.late = 0
         has_shown_something = memory.newest is not None or bool(memory.promised)
-        memory.cti = input_.promise(now) if has_shown_something else MIN_TIME
-        if memory.cti > MIN_TIME:
+        exact = input_.promise(now) if has_shown_something else MIN_TIME
+        promise = input_.on_grid(exact, in_data=bool(memory.promised))
+        memory.cti = promise if input_.entry.panes is not None else exact
+        if promise > MIN_TIME:
             out: list[Batch] = []
-            self._offer_promise(name, input_.progress_at(memory.cti), now, out)
+            self._offer_promise(name, input_.progress_at(promise), now, out)
             for batch in out:
                 self._progress = self._progress.advance(batch.progress)
 

@@ -24,7 +24,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.shards.asks import asks_of, write_asks
 from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.reports import combined_why, write_reports
+from thalweg.shards.reports import combined_why, notes_of_reports, write_reports
 from thalweg.shards.sources import log_of
 from thalweg.spark.failures import is_slow_start, plain_failure
 from thalweg.spark.figures import Figures, QueryStatus
@@ -155,9 +155,7 @@ class RunningQuery:
         all_figures = self._figures
         cti = all_figures.newest.get("cti")
         passed, notes = self._passed()
-        found = [
-            note for report in all_figures.reports for note in (*report["notes"], *report["stuck"])
-        ]
+        stuck = [warning for report in all_figures.reports for warning in report["stuck"]]
         return QueryStatus(
             batches=all_figures.batches,
             rows=all_figures.totals["read"],
@@ -179,7 +177,8 @@ class RunningQuery:
                     [
                         *self._notes,
                         *notes,
-                        *found,
+                        *notes_of_reports(all_figures.reports),
+                        *stuck,
                         *silent_receivers(self._ready.receivers.values()),
                     ]
                 )

@@ -21,7 +21,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.plan.nodes import Describe
-from thalweg.progress.source_progress import roll_down
+from thalweg.progress.grids import roll_down
 
 __all__ = ["DescribeKernel"]
 

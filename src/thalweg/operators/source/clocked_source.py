@@ -1,5 +1,4 @@
-"""The clock of a source: its timer, what it promises when it is asked, and reports of its
-promises."""
+"""A source with its policies, its clock and its promises to all rows."""
 
 from __future__ import annotations
 
@@ -7,25 +6,14 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.errors import (
-    EstimateWarning,
-)
+from thalweg.errors import EstimateWarning
 from thalweg.model.batch import Batch
-from thalweg.model.progress import (
-    NO_PROGRESS,
-    Progress,
-)
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import MIN_TIME
-from thalweg.operators.base import (
-    Operator,
-)
+from thalweg.operators.base import Operator
 from thalweg.plan.nodes import Source
-from thalweg.progress.source_clock import SourceClock
-from thalweg.progress.source_progress import (
-    SourceProgress,
-    roll_down,
-    ways_to_promise,
-)
+from thalweg.progress.grids import Grid, roll_down
+from thalweg.progress.source_progress import SourceProgress
 
 __all__ = ["ClockedSource"]
 
@@ -37,13 +25,14 @@ class ClockedSource(Operator):
         self.schema = node.schema
         self._name, self._policy, self._clock = node.name, node.ingress, node.clock
         self._progress = NO_PROGRESS
-        self._observed = SourceProgress(node.ingress)
+        self._source = SourceProgress.of(node.name, node.ingress)
         self._grid = None if node.ingress.period is None else (node.ingress.period, 0)
-        self._source_clock = SourceClock(node.ingress)
-        self._promised_at: int | None = None
-        self.warnings: dict[Any, str] = {}
+        self.late_before = MIN_TIME
+        """Rows before this are late, whatever this kernel has promised: on shards promises follow
+        from rows that it does not see, and come to it rounded down."""
+        self._warned: set[Any] = set()
 
-    def use_grid(self, grid: tuple[int, int] | None) -> None:
+    def use_grid(self, grid: Grid | None) -> None:
         """Round promises that follow from the rows down to this grid, unless the source has a
         period of its own."""
         if self._policy.period is None:
@@ -58,7 +47,7 @@ class ClockedSource(Operator):
     def promised(self) -> int:
         """The time before which a row is late: the CTI of the source, or what follows from the rows
         seen, which may not have been passed on yet."""
-        return max(self._progress.cti, self._observed.observed)
+        return max(self._progress.cti, self._source.rows.observed, self.late_before)
 
     @property
     def progress(self) -> Progress:
@@ -68,45 +57,40 @@ class ClockedSource(Operator):
     @property
     def since(self) -> int | None:
         """When, by the clock, the common promise last moved."""
-        return self._promised_at
+        return self._source.since
 
     @property
     def now(self) -> int | None:
         """The time by the clock, set by whoever runs the kernel."""
-        return self._source_clock.now
+        return self._source.clock.now
 
     @now.setter
     def now(self, time: int) -> None:
-        self._source_clock = self._source_clock.at(time)
+        self._source.set_clock(time)
 
     def fire_timer(self, now: int) -> Batch | None:
-        """The promise of the source's timer, if it goes off now and the promise is new."""
-        self._source_clock = self._source_clock.at(now).started()
-        if not self._source_clock.timer_fires:
-            return None
-        self._source_clock = self._source_clock.after_timer()
-        return self._new_promise(self._source_clock.timer_promise)
+        """The promise of the source's timer, if it fires now and the promise is new."""
+        self.now = now
+        return self._new_promise(self._source.promise_by_timer())
 
     def timer_fires(self, now: int) -> bool:
-        """Whether the timer of the source would go off now."""
-        return self._source_clock.at(now).timer_fires
+        """Whether the timer of the source would fire now."""
+        return self._source.clock.at(now).timer_fires
 
     @property
-    def answers_when_asked(self) -> bool:
+    def promises_on_demand(self) -> bool:
         return self._policy.on_demand is not None
 
     @property
-    def answers_behind(self) -> int | None:
-        """How far behind the clock the source answers when it is asked; None: it does not."""
-        asked = self._policy.on_demand
-        return None if asked is None else asked.behind
+    def demand_behind(self) -> int | None:
+        """How far behind the clock the source promises on demand; None: it does not."""
+        on_demand = self._policy.on_demand
+        return None if on_demand is None else on_demand.behind
 
     def demand(self, now: int) -> Batch | None:
-        """What the source promises when it is asked, if the promise is new."""
+        """The promise of the source on demand, if it is new."""
         self.now = now
-        if self._policy.on_demand is None:
-            return None
-        return self._new_promise(self._source_clock.promise_on_demand)
+        return self._new_promise(self._source.clock.promise_on_demand)
 
     def _new_promise(self, time: int) -> Batch | None:
         promise = roll_down(time, self._grid)
@@ -116,28 +100,26 @@ class ClockedSource(Operator):
 
     def needed(self, time: int, group: Mapping[str, Any] | None = None) -> list[str]:
         """What would bring the promise to a time: one way for each policy, and what always does."""
-        clock = self._clock
-        key = (
-            None
-            if self._policy.partition is None or group is None
-            else group.get(self._policy.partition)
+        partition = self._policy.partition
+        if partition is None:
+            return self._source.needed(time, clock=self._clock)
+        timelines = {} if group is None else {group.get(partition): ""}
+        return self._source.needed(time, timelines, self._clock)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Estimates of the source that reality has broken, each as a sentence."""
+        return list(self._warnings().values())
+
+    def _warnings(self) -> dict[Any, str]:
+        partition = self._policy.partition
+        return self._source.warnings(
+            lambda value: "" if partition is None else f", {partition}={value!r}"
         )
-        by_rows = self._policy.partition is None or group is not None
-
-        def by_policy() -> list[str]:
-            ways = self._observed.needed(time, key, clock) if by_rows else []
-            return ways + self._source_clock.needed(time, clock)
-
-        return ways_to_promise(time, by_policy, self._policy, clock)
 
     def _warn(self) -> None:
-        for key, reason in self._observed.broken_estimates().items():
-            if key in self.warnings:
-                continue
-            where = (
-                f"source {self._name!r}"
-                if self._policy.partition is None
-                else f"source {self._name!r}, {self._policy.partition}={key!r}"
-            )
-            self.warnings[key] = f"{where}: {reason}"
-            warnings.warn(EstimateWarning(self.warnings[key]), stacklevel=2)
+        """Warn about each timeline once."""
+        for timeline, text in self._warnings().items():
+            if timeline not in self._warned:
+                self._warned.add(timeline)
+                warnings.warn(EstimateWarning(text), stacklevel=2)

@@ -18,7 +18,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.column_promises import ColumnPromises, column_promise, merge_column_promises
 from thalweg.model.rows import Bools
 from thalweg.model.time import MIN_TIME
-from thalweg.progress.source_progress import running_before
+from thalweg.progress.observed_rows import running_before
 
 __all__ = ["ColumnProgress"]
 

@@ -50,7 +50,6 @@ from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, le
 from thalweg.operators.base import (
     Slices,
     StateSize,
-    map_progress,
 )
 from thalweg.operators.source.adjustable_rows import AdjustableRows
 from thalweg.operators.source.element_checks import are_plain_rows, shown_row
@@ -63,9 +62,6 @@ from thalweg.progress import QuarantineGate
 from thalweg.progress.ended_groups import EndedGroups
 from thalweg.progress.late_ledger import LateLedger
 from thalweg.progress.quarantine import Case
-from thalweg.progress.source_progress import (
-    roll_down,
-)
 
 __all__ = ["IngressKernel", "LateLedger"]
 
@@ -74,11 +70,8 @@ _VALUES = (
     "_progress",
     "_ended",
     "_batches",
-    "_observed",
     "_columns",
     "_gate",
-    "_source_clock",
-    "_promised_at",
     "_punctuations",
     "_areas",
     "skipped",
@@ -123,8 +116,6 @@ class IngressKernel(PromisingSource):
         """Rows that end before this are skipped (see `graph.feedback`); they are counted, and not
         late."""
         self.skipped = 0
-        self.output_grid: tuple[int, int] | None = None
-        """Promises that leave are rounded down to this grid; rows are judged by the exact ones."""
 
     def leave_adjusts_to_merge(self) -> None:
         """Hold no rows: a merge behind this source holds those of all its inputs once, and checks
@@ -138,6 +129,7 @@ class IngressKernel(PromisingSource):
             return [self.process(0, batches[0])]
         held = {**self._adjustable.snapshot(), **self._rewrites.snapshot()}
         before = {name: getattr(self, name) for name in _VALUES}
+        source = self._source.copy()
         ledgers = [
             (ledger, ledger.count, ledger.unlisted, list(ledger.tables))
             for ledger in (self.ledger, self.quarantined)
@@ -147,6 +139,7 @@ class IngressKernel(PromisingSource):
         except InputError:
             for name, value in before.items():
                 setattr(self, name, value)
+            self._source = source
             self._restore_rows(held)
             for ledger, count, unlisted, tables in ledgers:
                 ledger.count, ledger.unlisted, ledger.tables = count, unlisted, tables
@@ -169,7 +162,7 @@ class IngressKernel(PromisingSource):
         gated = None if self._gate is None else self._gate.gate(batch, in_data.cti, self.now)
         batch = batch if gated is None else gated.batch
         arrived, partitions = len(batch), self._partitions_of(batch)
-        promise, observed = self._observed.after(
+        promise, rows = self._source.rows.after(
             batch, partitions, self._promised_before(batch, partitions)
         )
         promise, columns = self._raise_by_columns(batch, self._raise_by_patterns(batch, promise))
@@ -190,22 +183,16 @@ class IngressKernel(PromisingSource):
             self.quarantined.note(gated.aside, gated.reference, ["quarantined"] * len(gated.aside))
         self._batches += 1
         self.skipped += arrived - len(batch)
-        self._observed, self._columns = observed, columns
+        self._source.rows, self._columns = rows, columns
         before = self._progress
-        after = observed.now(in_data, partitions, before, self._grid)
+        after = rows.now(in_data, partitions, before, self._grid)
         column_promises = merge_column_promises(in_data.column_promises, columns.promises())
         self._advance(
             replace(after, column_promises=column_promises) if column_promises else after, arrived
         )
         self._advance_by_patterns()
         self._drop_settled(before)
-        return admitted.with_progress(self._output_progress())
-
-    def _output_progress(self) -> Progress:
-        """The promises that leave: those of the source, on the grid of the output."""
-        if self.output_grid is None:
-            return self._progress
-        return map_progress(self._progress, lambda time: roll_down(time, self.output_grid))
+        return admitted.with_progress(self._progress)
 
     def _is_plain(self, batch: Batch) -> bool:
         """Whether all rows of a small batch are valid inserts in time, and nothing but the CTI and
@@ -252,12 +239,12 @@ class IngressKernel(PromisingSource):
         if self._tracks:
             self._adjustable.apply(batch)
         self._batches += 1
-        self._observed = self._observed.after_rows(greatest(batch.start))
+        rows = self._source.rows = self._source.rows.after_rows(greatest(batch.start))
         before = self._progress
-        self._advance(self._observed.now(batch.progress, None, before, self._grid), len(batch))
+        self._advance(rows.now(batch.progress, None, before, self._grid), len(batch))
         if self._progress is not before:
             self._drop_settled(before)
-        return batch.with_progress(self._output_progress())
+        return batch.with_progress(self._progress)
 
     def _drop_settled(self, before: Progress) -> None:
         """Drop the rows that nothing may adjust any more."""
@@ -331,11 +318,10 @@ class IngressKernel(PromisingSource):
         for ledger in (self.ledger, self.quarantined):
             counts += [ledger.count, ledger.unlisted]
         # The clock is set before a batch is checked; a refused batch must leave no trace.
-        clocks = [replace(self._source_clock, now=None).to_json(), self._promised_at]
+        source = replace(self._source, clock=self._source.clock.at(None))
         notes = [
-            self._observed.to_json(),
+            source.to_json(),
             counts,
-            clocks,
             self._columns.largest,
             self._ended.columns,
         ]
@@ -358,14 +344,12 @@ class IngressKernel(PromisingSource):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._progress = progress_of_text(_text_of(slices["progress"]))
         self._restore_rows(slices)
-        observed, counts, clocks, largest, ended = json.loads(_text_of(slices["notes"]))
+        source, counts, largest, ended = json.loads(_text_of(slices["notes"]))
         self._ended = EndedGroups.restore(tuple(ended), slices)
-        self._observed = self._observed.from_json(observed)
+        self._source = self._source.restored(source)
         self._columns = replace(self._columns, largest=largest)
         self._batches, self.ledger.count, self.ledger.unlisted = counts[:3]
         self.quarantined.count, self.quarantined.unlisted = counts[3:]
-        times, self._promised_at = clocks
-        self._source_clock = self._source_clock.from_json(times)
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
         if "guards" in slices:

@@ -32,9 +32,7 @@ from thalweg.operators.source.promised_areas import NOTHING_PROMISED
 from thalweg.operators.source.punctuations import NO_PUNCTUATIONS, cti_of
 from thalweg.plan.nodes import Source
 from thalweg.progress.ended_groups import NO_ENDED_GROUPS
-from thalweg.progress.source_progress import (
-    Groups,
-)
+from thalweg.progress.observed_rows import Groups
 
 __all__ = ["PromisingSource"]
 
@@ -55,10 +53,11 @@ class PromisingSource(ClockedSource):
         before = self._progress
         self._progress = before.advance(after)
         self._note_ended(before)
+        source = self._source
         if arrived:
-            self._source_clock = self._source_clock.after_rows()
+            source.clock = source.clock.after_rows()
         if self._progress.cti > before.cti:
-            self._promised_at = self.now
+            source.since = source.clock.now
         if self._policy.observed:
             self._warn()
 
@@ -232,11 +231,11 @@ class PromisingSource(ClockedSource):
 
     def _promised_before(self, batch: Batch, partitions: Groups | None) -> Times:
         """What was promised before the batch, for each of its rows."""
-        columns = self._group_columns
+        columns, common = self._group_columns, max(self._progress.cti, self.late_before)
         if not columns or not len(batch):
-            return np.full(len(batch), self._progress.cti)
+            return np.full(len(batch), common)
         groups, code = partitions if partitions is not None else _groups(batch, columns)
-        promised = np.array([self._progress.of(group) for group in groups], np.int64)
+        promised = np.array([max(self._progress.of(group), common) for group in groups], np.int64)
         promised[self._have_ended(columns, groups)] = INFINITY
         return promised[code]
 
