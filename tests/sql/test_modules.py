@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,6 +36,11 @@ class Above:
 
     def compute(self, values: Sequence[int]) -> int:
         return sum(value > self.limit for value in values)
+
+
+@udm.aggregate("sqltests.clipped", inputs={"name": "bigint", "clip": "bigint"}, output="bigint")
+def clipped(rows: Sequence[Any]) -> int:
+    return sum(min(row["name"], row["clip"]) for row in rows)
 
 
 @udm.operator("sqltests.twice", inputs={"value": "bigint"}, output={"value": "bigint"})
@@ -119,6 +125,10 @@ QUERIES = {
             "minute')"
         ),
         sliding(MINUTE, MINUTE, "M1", "", "count(*) AS n, max(len) - min(len) AS wide"),
+    ),
+    "inputs that are called like arguments of apply": (
+        "SELECT clipped(name => len, clip => 500) AS n FROM TUMBLE(M1, ts, '2 minutes')",
+        sliding(2 * MINUTE, 2 * MINUTE, "M1", "", "sum(least(len, 500))::bigint AS n"),
     ),
     "with a parameter": (
         "SELECT above(len, limit => 700) AS n FROM TUMBLE(M1, ts, '2 minutes')",

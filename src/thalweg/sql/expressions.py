@@ -22,7 +22,7 @@ from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import Amount, Place, Windowed
 from thalweg.sql.text import SqlText
 
-__all__ = ["Context", "RowReader", "conjuncts", "ticks"]
+__all__ = ["Context", "RowReader", "conjuncts", "interval_text", "ticks"]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -69,7 +69,13 @@ def ticks(context: Context, amount: Amount) -> int:
     with context.text.at(amount.place):
         if isinstance(value, str) and value.isdigit():
             value = int(value)
-        return duration_us(value, what="a window")  # type: ignore[arg-type]  # refuses what is none
+        return duration_us(value, what="a window")  # type: ignore[arg-type]  # refuses other types
+
+
+def interval_text(node: exp.Expr) -> str:
+    """INTERVAL '10' MINUTES as the text of a duration, 10 MINUTES."""
+    unit = node.args.get("unit")
+    return f"{node.this.name} {unit.name if unit is not None else ''}".strip()
 
 
 class RowReader(ExpressionReader):
@@ -180,7 +186,5 @@ class RowReader(ExpressionReader):
 
     def interval_ticks(self, node: exp.Expr) -> int:
         """INTERVAL '10' MINUTES, as ticks."""
-        unit = node.args.get("unit")
-        text = f"{node.this.name} {unit.name if unit is not None else ''}".strip()
         with self.source.at(node if self.source.place(node).end else node.parent or node):
-            return duration_us(text, what="INTERVAL")
+            return duration_us(interval_text(node), what="INTERVAL")

@@ -19,6 +19,7 @@ from thalweg.sql.joins import (
     staying,
 )
 from thalweg.sql.pairs import on_conditions, using_conditions
+from thalweg.sql.projection import is_star
 from thalweg.sql.relations import Relation
 from thalweg.sql.streams import Query, read_stream
 from thalweg.sql.syntax import WindowClause
@@ -66,19 +67,11 @@ def read_from(
 
 def _used(select: exp.Expr, clause: WindowClause | None) -> frozenset[str] | None:
     """The columns that a query names; None where a star names all."""
-    stars = [
-        item
-        for item in select.expressions
-        if isinstance(item, exp.Star)
-        or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
-    ]
+    if any(is_star(item) for item in select.expressions):
+        return None
     parts = () if clause is None else (clause.wa, clause.rattr, clause.sattr, *clause.pa)
     attributes = [part.name for part in parts if part is not None]
-    return (
-        None
-        if stars
-        else frozenset({*attributes, *(column.name for column in select.find_all(exp.Column))})
-    )
+    return frozenset({*attributes, *(column.name for column in select.find_all(exp.Column))})
 
 
 def _joined(
@@ -149,9 +142,8 @@ def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input
     )
     inputs = []
     for relation, clause, node in read:
-        chosen = (
-            clause if common is None else common
-        )  # the tumbling window of a join is one for all its inputs
+        # the tumbling window of a join is one for all its inputs
+        chosen = clause if common is None else common
         if common is not None and clause is not None and clause.key() != common.key():
             context.text.refuse_place(
                 clause.place, "the windows of a tumbling join must be the same on all its streams."

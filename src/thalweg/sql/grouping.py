@@ -13,11 +13,13 @@ from sqlglot import exp
 
 from thalweg.expr import Column
 from thalweg.plan.expressions import START
+from thalweg.plan.nodes.arrivals import ARRIVED
+from thalweg.plan.wid_windows import stamped
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow, hop
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
-from thalweg.sql.relations import Field, Relation, unique_names
+from thalweg.sql.relations import Field, Relation, free_name
 from thalweg.sql.syntax import WindowClause
 from thalweg.sql.table_functions import (
     WINDOW_END,
@@ -27,6 +29,7 @@ from thalweg.sql.table_functions import (
     window_of_call,
 )
 from thalweg.sql.windows import assign
+from thalweg.stream import Stream
 
 __all__ = ["Grouping", "grouping_of"]
 
@@ -41,6 +44,18 @@ class Grouping:
     window: AssignedWindow
     window_call: exp.Expr | None = None
     """The window function in GROUP BY."""
+
+    @property
+    def rows(self) -> Stream:
+        """The rows with the lifetimes by which the window takes them."""
+        window, stream = self.window, self.relation.stream
+        if window.by_arrival is not None:
+            stamped_stream = Stream(stamped(stream.node, window.by_arrival))
+            return stamped_stream.alter_lifetime(start=Column(ARRIVED), duration=1)
+        if window.time is not None:
+            return stream.alter_lifetime(start=window.time, duration=1)
+        plain = not window.as_points or stream.properties.constant_duration == 1
+        return stream if plain else stream.points()
 
 
 def grouping_of(
@@ -76,12 +91,7 @@ def grouping_of(
             keys.append(Key(node, field, shown))
             columns.append(value.name)
         else:
-            name = unique_names(
-                [
-                    *(("", taken) for taken in relation.stream.schema.names),
-                    ("", _key_name(select, node)),
-                ]
-            )[-1]
+            name = free_name(_key_name(select, node), relation.stream.schema.names)
             with context.text.at(node):
                 relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
             keys.append(Key(node, None, Column(name)))

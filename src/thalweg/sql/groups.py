@@ -16,7 +16,7 @@ from thalweg.sql.aggregates import arity_of, build_call, is_aggregate, module_na
 from thalweg.sql.distinct import DISTINCT, DistinctCall
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.modules import ModuleCall, read_module
-from thalweg.sql.relations import Field, Relation
+from thalweg.sql.relations import Field, Relation, free_name
 
 __all__ = ["GroupReader", "Key"]
 
@@ -177,26 +177,12 @@ class GroupReader(RowReader):
         for column, other in earlier_calls.items():
             if str(other) == str(call):
                 return Column(column)
-        taken = {
-            "self",
-            "fill",
-            "wid",
-            *(str(key.result) for key in self.keys),
-            *earlier_calls,
-        }  # arguments of aggregate
-        base = (
-            self.preferred_name
-            if self.preferred_name and self.preferred_name not in taken
-            else name
-        )
-        number, candidate = 1, base
-        while candidate in taken:
-            number += 1
-            candidate = f"{base}_{number}"
+        keys = (str(key.result) for key in self.keys)
+        column = free_name(self.preferred_name or name, {*keys, *earlier_calls})
         if isinstance(call, ModuleCall):
-            self.modules[candidate] = call
+            self.modules[column] = call
         elif isinstance(call, DistinctCall):
-            self.distincts[candidate] = call
+            self.distincts[column] = call
         else:
-            self.calls[candidate] = call
-        return Column(candidate)
+            self.calls[column] = call
+        return Column(column)

@@ -10,9 +10,8 @@ SELECT has several, the answers of one group and window are joined.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -22,12 +21,12 @@ from thalweg.sql.expressions import RowReader
 from thalweg.stream import Stream, WindowedStream
 from thalweg.udm import Module
 
-__all__ = ["ModuleCall", "answer", "read_module", "together"]
+__all__ = ["ModuleCall", "answer", "read_module", "together", "united"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A module, with what it is given."""
+    """A module with its inputs and its parameters."""
 
     module: Module
     inputs: tuple[Expr, ...]
@@ -63,14 +62,20 @@ def read_module(rows: RowReader, module: Module, node: exp.Expr) -> ModuleCall:
     return ModuleCall(module, tuple(inputs), named, params)
 
 
-def answer(windowed: WindowedStream, call: ModuleCall, name: str) -> Stream:
-    """What a module makes of each window, under a name."""
+def answer(windowed: WindowedStream, call: ModuleCall, name: str | None = None) -> Stream:
+    """What a module makes of each window; `name` is the column of an aggregate."""
     inputs = tuple(
         str(argument) if isinstance(argument, Column) else argument for argument in call.inputs
     )
-    # the columns of `call.named` are inputs, whatever their names are
-    named: dict[str, Any] = dict(call.named)
-    return windowed.apply(call.module.label, *inputs, params=call.params, name=name, **named)
+    return windowed.apply(
+        call.module.label, *inputs, dict(call.named), params=call.params, name=name
+    )
+
+
+def united(parts: Sequence[Stream]) -> Stream:
+    """The rows of all windows, from one stream for each size of window."""
+    first, *others = parts
+    return first.union(*others) if others else first
 
 
 def together(parts: list[Stream], keys: tuple[str, ...]) -> Stream:

@@ -10,8 +10,6 @@ of an aggregate (`sql.modules`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sqlglot import exp
 
 from thalweg.expr import Column, Expr
@@ -21,15 +19,13 @@ from thalweg.sql.aggregates import is_aggregate, module_named, registered
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.grouping import Grouping
 from thalweg.sql.groups import GroupReader
-from thalweg.sql.modules import ModuleCall, read_module
+from thalweg.sql.modules import answer, read_module, united
+from thalweg.sql.projection import ResultColumns, project
 from thalweg.sql.relations import Field, Relation
 from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
-from thalweg.stream import GroupedStream, Stream, WindowedStream
+from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["operator_item", "operator_rows"]
-
-ResultColumns = list[tuple[str, str, Expr]]
-"""Columns of a result: the stream they are called after, their name, their value."""
 
 
 def operator_item(context: Context, select: exp.Expr) -> exp.Expr | None:
@@ -71,10 +67,8 @@ def operator_rows(
     select: exp.Expr,
     item: exp.Expr,
     grouping: Grouping,
-    stream: Stream,
-    project: Callable[[Relation, ResultColumns], Relation],
 ) -> Relation:
-    """The rows of an operator: `stream` has the rows as the window takes them."""
+    """The rows that an operator makes of each window."""
     for part in ("order", "limit"):
         if select.args.get(part) is not None:
             context.text.refuse_node(
@@ -85,11 +79,9 @@ def operator_rows(
         module = module_named(node.this)
     call = read_module(RowReader(context, grouping.relation), module, node)
     with context.text.at(node):
-        parts = [
-            _applied(kind.apply(GroupedStream(stream.node, grouping.columns)), call)
-            for kind in grouping.window.kinds
-        ]
-    rows = parts[0] if len(parts) == 1 else parts[0].union(*parts[1:])
+        stream = GroupedStream(grouping.rows.node, grouping.columns)
+        parts = [answer(kind.apply(stream), call) for kind in grouping.window.kinds]
+    rows = united(parts)
     outputs = [name for name in rows.schema.names if name not in grouping.columns]
     names = {**_edges(grouping, parts[0]), **{name: Column(name) for name in outputs}}
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
@@ -109,7 +101,7 @@ def operator_rows(
     if isinstance(item, exp.Alias) and len(outputs) == 1:
         rows = rows.rename(**{outputs[0]: item.alias})
     fields = tuple(Field(name, Column(name)) for name in rows.schema.names)
-    return project(Relation(rows, fields), columns)
+    return project(context, select, Relation(rows, fields), columns)
 
 
 def _called(context: Context, item: exp.Expr, outputs: list[str]) -> list[str]:
@@ -121,13 +113,6 @@ def _called(context: Context, item: exp.Expr, outputs: list[str]) -> list[str]:
             item, f"{_bare(item).this} gives the columns {', '.join(outputs)}; AS names one."
         )
     return [item.alias]
-
-
-def _applied(windowed: WindowedStream, call: ModuleCall) -> Stream:
-    inputs = tuple(
-        str(argument) if isinstance(argument, Column) else argument for argument in call.inputs
-    )
-    return windowed.apply(call.module.label, *inputs, dict(call.named), params=call.params)
 
 
 def _edges(grouping: Grouping, rows: Stream) -> dict[str, Expr]:

@@ -12,19 +12,20 @@ pairs with the rows, aggregated at t. Rows then meet the value of their own k an
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
-from thalweg.expr import Column, Expr, lit
+from thalweg.expr import Column, lit
 from thalweg.model.time import duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import Band
 from thalweg.sql.aggregates import is_aggregate
-from thalweg.sql.expressions import Context, RowReader
+from thalweg.sql.expressions import Context, RowReader, interval_text
 from thalweg.sql.groups import GroupReader
-from thalweg.sql.relations import Field, Relation, unique_names
+from thalweg.sql.relations import Field, Relation, free_name
 from thalweg.sql.syntax import Over
 from thalweg.stream import Stream
 
@@ -64,12 +65,11 @@ def _with_over(context: Context, relation: Relation, over: Over, name: str) -> R
         stream = stream.points()
     keyed, keys = _keyed(context, replace(relation, stream=stream), over)
     call = _call(context, keyed, over)
-    taken = [part for part in (call.of, call.by, call.where) if part is not None]
-    inputs = {f"_in_{at}": part for at, part in enumerate(taken)}
-    renamed = {id(part): Column(f"_in_{at}") for at, part in enumerate(taken)}
-
-    def moved(part: Expr | None) -> Expr | None:
-        return None if part is None else renamed[id(part)]
+    parts = {"of": call.of, "by": call.by, "where": call.where}
+    inputs = {f"_in_{role}": part for role, part in parts.items() if part is not None}
+    of_inputs: dict[str, Any] = {
+        role: None if part is None else Column(f"_in_{role}") for role, part in parts.items()
+    }
 
     rows = keyed.stream.select(*keys, **inputs)
     moments = keyed.stream.select(*keys).distinct()
@@ -82,14 +82,14 @@ def _with_over(context: Context, relation: Relation, over: Over, name: str) -> R
             at="left",
             times=("_left", "_right"),
         )
-        inner = replace(call, of=moved(call.of), by=moved(call.by), where=moved(call.where))
-        values = pairs.group_by(*keys).hopping(1, 1).aggregate({name: inner})
+        over_pairs = replace(call, **of_inputs)
+        values = pairs.group_by(*keys).hopping(1, 1).aggregate({name: over_pairs})
     both = tuple((column, Column(f"l.{column}")) for column in keyed.stream.schema.names)
     sides = tuple(Column(key) for key in keys)
     result = (*both, (name, Column(f"r.{name}")))
-    met = Stream(nodes.Join(keyed.stream.node, values.node, sides, sides, result=result))
+    joined = Stream(nodes.Join(keyed.stream.node, values.node, sides, sides, result=result))
     return replace(
-        relation, stream=met, fields=(*relation.fields, Field(name, Column(name), shown=False))
+        relation, stream=joined, fields=(*relation.fields, Field(name, Column(name), shown=False))
     )
 
 
@@ -106,10 +106,8 @@ def _span(context: Context, over: Over) -> int:
         context.text.refuse_node(
             over, f"an OVER without bound would keep every row for ever; write {_WRITE}."
         )
-    unit = amount.args.get("unit")
-    text = f"{amount.this.name} {unit.name if unit is not None else ''}".strip()
     with context.text.at(over):
-        return duration_us(text, what="OVER")
+        return duration_us(interval_text(amount), what="OVER")
 
 
 def _require_time_order(context: Context, relation: Relation, over: Over) -> None:
@@ -135,8 +133,7 @@ def _keyed(context: Context, relation: Relation, over: Over) -> tuple[Relation, 
         if isinstance(value, Column):
             keys.append(value.name)
             continue
-        taken = [*(("", name) for name in stream.schema.names), ("", "_part")]
-        keys.append(unique_names(taken)[-1])
+        keys.append(free_name("_part", stream.schema.names))
         stream = stream.with_columns(**{keys[-1]: value})
     return replace(relation, stream=stream), tuple(dict.fromkeys(keys))
 

@@ -8,8 +8,9 @@ can define a window: it is the one that progresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain, count
 
 import pyarrow as pa
 from sqlglot import exp
@@ -24,7 +25,7 @@ from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
 from thalweg.stream import Stream
 
-__all__ = ["Field", "Relation", "base_relation", "time_name", "unique_names"]
+__all__ = ["Field", "Relation", "base_relation", "free_name", "time_name", "unique_names"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,15 +194,21 @@ def unique_names(columns: Iterable[tuple[str, str]]) -> list[str]:
     """
     pairs = list(columns)
     names = [name for _, name in pairs]
-    names_in_use: list[str] = []
+    result: list[str] = []
     for table, name in pairs:
-        base = f"{table}_{name}" if table and names.count(name) > 1 else name
-        number, candidate = 1, base
-        while candidate in names_in_use:
-            number += 1
-            candidate = f"{base}_{number}"
-        names_in_use.append(candidate)
-    return names_in_use
+        ambiguous = table and names.count(name) > 1
+        result.append(free_name(f"{table}_{name}" if ambiguous else name, result))
+    return result
+
+
+def free_name(name: str, names: Collection[str]) -> str:
+    """The name, numbered if it is in use.
+
+    >>> free_name("n", ["n", "n_2"])
+    'n_3'
+    """
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if each not in names)
 
 
 def _listed(names: Iterable[str]) -> str:
