@@ -76,7 +76,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "rows cut by another key": (lambda: quotes().edges("price"), "by the next row of their key"),
     "distinct": (lambda: quotes().distinct(), "not from all rows"),
-    "the top rows": (lambda: quotes().top_k(3, by="price"), "not from all rows"),
+    "the top rows": (lambda: quotes().top_k(3, by="price"), "groups must contain the update key"),
+    "the top rows of a key": (
+        lambda: quotes().group_by("symbol").top_k(3, by="price"),
+        "would answer from the rows that are left",
+    ),
 }
 
 

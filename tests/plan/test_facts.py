@@ -77,6 +77,9 @@ def test_an_unknown_operator_gets_the_safe_answers() -> None:
     assert node.divided_by == ((), (), ())
     assert node.columns_read == (None, None, None)
     assert node.state == "everything it has seen"
+    assert node.covers_windows
+    assert node.reach is None
+    assert node.carrying(("k",), lambda below: below) is None
     with pytest.raises(PlanError, match="mystery cannot stand inside a group"):
         node.group_changes(("k",), [("k",)] * 3)
 

@@ -24,7 +24,10 @@ import pyarrow as pa
 from thalweg.model.rows import Bools, Codes, take_column, whole_column
 from thalweg.model.time import Times
 
-__all__ = ["Aggregate", "Columns", "Values", "is_number"]
+__all__ = ["Aggregate", "Columns", "PlainSum", "Values", "is_number"]
+
+PlainSum = Literal["count", "sum", "high"]
+"""A count, a sum modulo 2^64, the sum of the upper halves (see `aggregates.sums`)."""
 
 Columns = list[pa.Array]
 """Partial results: an array for each of an aggregate's `fields`."""
@@ -87,6 +90,11 @@ class Aggregate(ABC):
     """Whether it needs numbers."""
     compares: ClassVar[Literal["of", "by"] | None] = None
     """Whose values it compares, so that they need an order."""
+    counts_rows: ClassVar[bool] = False
+    """Whether, of nothing in particular, it is the number of rows."""
+    plain_sums: ClassVar[tuple[PlainSum, ...]] = ()
+    """What each column of a partial result is, where all of them are sums of whole numbers that any
+    engine can make; fewer columns are the first of these. Empty: they are something else."""
     of_nothing: ClassVar[int | None] = None
     """The value where no row passes."""
 

@@ -41,6 +41,8 @@ class Count(Aggregate):
     """How many rows pass, or have a value."""
 
     name = "count"
+    counts_rows = True
+    plain_sums = ("count",)
     of_nothing = 0
 
     def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
@@ -81,6 +83,7 @@ class _Total(Aggregate):
     """What a sum and an average share: how many values, and their sum."""
 
     numeric = True
+    plain_sums = ("count", "sum", "high")
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         assert of is not None

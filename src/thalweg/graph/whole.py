@@ -15,25 +15,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.consistency import Consistency
-from thalweg.plan import nodes
 from thalweg.plan.nodes import Node
 
-__all__ = ["has_windows", "whole_since"]
-
-_WINDOWED = (
-    nodes.WindowAggregate,
-    nodes.WindowApply,
-    nodes.CombinePanes,
-    nodes.TopK,
-    nodes.WidAggregate,
-    nodes.WidApply,
-    nodes.SessionLifetime,
-)
-
-
-def has_windows(node: Node) -> bool:
-    """Whether an answer of the operator covers all rows of a window of time."""
-    return isinstance(node, _WINDOWED)
+__all__ = ["whole_since"]
 
 
 def whole_since(plan: Node, newest: Mapping[str, int]) -> int:

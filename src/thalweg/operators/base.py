@@ -50,6 +50,8 @@ class Operator(ABC):
     be taken back when the others come."""
     row_by_row: bool = False
     """Whether each row is answered by itself, at once and without state."""
+    keeps_only_progress: bool = False
+    """Whether its snapshot is about progress alone, where rows come in any order."""
     knows_group_column_promises: bool = False
     """Whether promises over columns of one group mean something here; others do not see them."""
     schema: pa.Schema

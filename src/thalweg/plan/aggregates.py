@@ -111,7 +111,7 @@ class AggregateCall:
     def partials_in(self, index: int, schema: pa.Schema) -> list[pa.Field]:
         """The columns of its partial results, being the call with this number. How many rows there
         are is known without it."""
-        if self.of is None and self.where is None and isinstance(self.aggregate, Count):
+        if self.of is None and self.where is None and self.aggregate.counts_rows:
             return [ROWS]
         return [
             pa.field(internal(f"{index}.{field.name}"), field.type)

@@ -30,17 +30,12 @@ from thalweg.plan.nodes import (
     ClipBy,
     Join,
     Node,
-    Select,
     SelectMany,
     Source,
     Union,
-    Where,
-    WidAggregate,
-    WidApply,
     WindowAggregate,
-    WindowApply,
 )
-from thalweg.plan.nodes.families import columns_of
+from thalweg.plan.nodes.families import GroupedOperator, columns_of
 from thalweg.progress.conflation import (
     SCHEDULE_NAMES,
     WINDOW_RULES,
@@ -182,7 +177,7 @@ def _derive(node: Node) -> UpdateStream | None:
         )
     if isinstance(node, WindowAggregate) and _goes_by_mark(node, found):
         return UpdateStream(found.keys, found.source)
-    if isinstance(node, (WindowAggregate, WidAggregate, WindowApply, WidApply)):
+    if isinstance(node, GroupedOperator) and node.covers_windows:
         raise _refusal(node, found, _window_reason(node, found))
     if isinstance(node, SelectMany):
         raise _refusal(node, found, "a key would get several rows at one time")
@@ -197,7 +192,7 @@ def _derive(node: Node) -> UpdateStream | None:
             found,
             f"the update key ({_show(found.keys)}) must be passed on unchanged; it may be renamed",
         )
-    if found.window is not None and not isinstance(node, (Where, Select)):
+    if found.window is not None and not node.before_exchange:
         raise _refusal(node, found, "rows of served windows start where their window does")
     return UpdateStream(keys, found.source, found.newest, found.window)
 
@@ -242,9 +237,7 @@ def _goes_by_mark(node: WindowAggregate, found: UpdateStream) -> bool:
     )
 
 
-def _window_reason(
-    node: WindowAggregate | WidAggregate | WindowApply | WidApply, found: UpdateStream
-) -> str:
+def _window_reason(node: GroupedOperator, found: UpdateStream) -> str:
     if not columns_of(*found.keys) <= set(node.grouping):
         return (
             f"the groups must contain the update key ({_show(found.keys)}); rows of different keys "

@@ -10,21 +10,18 @@ too, and are windows over time from there on.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from thalweg.errors import UnknownColumnError, WindowError
-from thalweg.expr import Column, col
+from thalweg.expr import Column
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.nodes import (
     AlterLifetime,
     Node,
     NumberRows,
-    Select,
     SetDuration,
     Source,
     StampArrivals,
     Union,
-    Where,
 )
 from thalweg.plan.nodes.arrivals import ARRIVED
 from thalweg.plan.nodes.base import require_known
@@ -178,14 +175,9 @@ def stamped(node: Node, every: int) -> Node:
     if isinstance(node, Source):
         below = node if node.properties.insert_only else NumberRows(node)
         return StampArrivals(below, every)
-    if isinstance(node, Union | Where):
-        return node.with_children(*(stamped(below, every) for below in node.inputs))
-    if isinstance(node, Select):
-        return replace(
-            node,
-            input=stamped(node.input, every),
-            columns=(*node.columns, (ARRIVED, col(ARRIVED))),
-        )
+    carrying = node.carrying((ARRIVED,), lambda below: stamped(below, every))
+    if carrying is not None:
+        return carrying
     raise WindowError(
         f"arrival(): {node.label} stands between the source and the window; write stamp_arrivals() "
         f"on the source, and carry its column {ARRIVED!r} along."
@@ -196,15 +188,9 @@ def _numbered_at_system(node: Node) -> Node:
     """The same plan over rows that were numbered where they came in."""
     if isinstance(node, Source | Union):
         return NumberRows(node)
-    if isinstance(node, Where):
-        return replace(node, input=_numbered_at_system(node.input))
-    if isinstance(node, Select):
-        below = _numbered_at_system(node.input)
-        return replace(
-            node,
-            input=below,
-            columns=(*node.columns, (ROW_NUMBER, col(ROW_NUMBER)), (ARRIVED_AT, col(ARRIVED_AT))),
-        )
+    carrying = node.carrying((ROW_NUMBER, ARRIVED_AT), _numbered_at_system)
+    if carrying is not None:
+        return carrying
     raise WindowError(
         f"rows(at='system'): {node.label} stands between the source and the window; write "
         "number_rows() on the stream where rows are to be numbered."

@@ -29,7 +29,6 @@ from thalweg.plan.nodes import (
     SetDuration,
     Shift,
     Source,
-    Where,
 )
 from thalweg.plan.progressing import progresses
 
@@ -51,8 +50,8 @@ STAMPS = JOIN_KINDS["inner"].stamps
 def is_of_points(node: Node) -> bool:
     """Whether the rows of a plan are points as their source gave them: such rows meet those of
     another stream only at the very same instant."""
-    while isinstance(node, (Where, Select)):
-        node = node.input
+    while node.row_by_row and node.before_exchange:
+        (node,) = node.inputs
     return isinstance(node, Source) and node.declared.constant_duration == 1
 
 

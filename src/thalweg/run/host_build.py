@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from thalweg.expr import Column
 from thalweg.graph.graph_operator import GraphOperator
-from thalweg.graph.whole import has_windows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
@@ -137,7 +136,7 @@ class HostBuild:
     def _whole_windows(self, node: Node, name: str, answers: GraphOperator) -> GraphOperator:
         """The answers about windows that have missed nothing. An operator that was taken over has
         missed what it had missed before."""
-        if not has_windows(node):
+        if not node.covers_windows:
             return answers
         if self._saved is not None:
             if not self._next_is(WholeWindowsKernel):

@@ -10,12 +10,11 @@ partial sums like those of two batches.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.aggregates import Average, Count, Sum
+from thalweg.aggregates.base import PlainSum
 from thalweg.expr import Column, Expr
 from thalweg.model.batch import Batch
 from thalweg.plan.aggregates import ROWS, AggregateCall
@@ -29,7 +28,7 @@ __all__ = ["CellSum", "Cells", "bad_times", "batch_of_cells", "cells_of"]
 class CellSum:
     """One number of a cell."""
 
-    what: Literal["count", "sum", "high"]
+    what: PlainSum
     of: str | None
     """The column; None: the rows themselves."""
     where: Expr | None
@@ -103,7 +102,7 @@ def _sums_of(
     fields = call.partials_in(index, lifetime_schema(schema))
     if fields == [ROWS]:
         return []
-    if not isinstance(call.aggregate, (Count, Sum, Average)):
+    if not call.aggregate.plain_sums or not call.adds_up(lifetime_schema(schema)):
         return None
     if call.of is not None and not (isinstance(call.of, Column) and call.of.name in names):
         return None
@@ -111,8 +110,9 @@ def _sums_of(
         return None
     of = None if call.of is None else names[call.of.name]
     where = None if call.where is None else call.where.rename(names)
-    kinds: tuple[Literal["count", "sum", "high"], ...] = ("count", "sum", "high")
-    return [CellSum(what, of, where) for what, _ in zip(kinds, fields, strict=False)]
+    return [
+        CellSum(what, of, where) for what, _ in zip(call.aggregate.plain_sums, fields, strict=False)
+    ]
 
 
 def bad_times(table: pa.Table, panes: Panes) -> pa.ChunkedArray:

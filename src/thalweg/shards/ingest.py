@@ -20,7 +20,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.frames import frame_of
 from thalweg.operators.registry import kernel_for
-from thalweg.plan.nodes import Node, Select, Source, Where
+from thalweg.plan.nodes import Node, Source
 from thalweg.progress import sighting_of
 from thalweg.shards.buckets import bucket_of
 from thalweg.shards.cells import Cells, cells_of
@@ -109,12 +109,7 @@ def _columns_read(node: Node | None) -> frozenset[str] | None:
     """The columns of its source that a chain of row operators looks at; None: all."""
     needed: frozenset[str] | None = None
     while node is not None and not isinstance(node, Source):
-        if isinstance(node, Select):
-            needed = frozenset().union(*(expr.columns() for _, expr in node.columns))
-        elif isinstance(node, Where):
-            needed = None if needed is None else needed | node.predicate.columns()
-        else:
-            (needed,) = node.columns_read
+        needed = node.columns_needed(needed)
         node = node.inputs[0]
     return needed
 

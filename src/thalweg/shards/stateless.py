@@ -23,8 +23,6 @@ from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.rows.union import UnionKernel
-from thalweg.operators.source.ingress import IngressKernel
 from thalweg.shards.exchange import Chunk, Header, read_rows, write_rows
 from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan
 from thalweg.shards.worker import Answer, FragmentRunner
@@ -46,10 +44,7 @@ def keeps_nothing(
     if not all(_needs_no_order(entry, promising) for entry in inputs):
         return False
     runner = FragmentRunner(plan.fragments[0], consistency, parts={})
-    return all(
-        isinstance(kernel, (IngressKernel, UnionKernel)) or not kernel.snapshot()
-        for kernel in runner.kernels()
-    )
+    return all(kernel.keeps_only_progress or not kernel.snapshot() for kernel in runner.kernels())
 
 
 def _needs_no_order(entry: Exchange, promising: Container[str]) -> bool:

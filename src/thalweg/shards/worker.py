@@ -21,7 +21,6 @@ from thalweg.graph.build import build_graph
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stuck import StuckInputs
-from thalweg.graph.whole import has_windows
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
@@ -405,7 +404,7 @@ def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:
 
 
 def _whole(node: Node) -> Operator | None:
-    return WholeWindowsKernel(node.schema) if has_windows(node) else None
+    return WholeWindowsKernel(node.schema) if node.covers_windows else None
 
 
 def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:

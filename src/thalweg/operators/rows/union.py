@@ -24,6 +24,7 @@ class UnionKernel(Operator):
     """
 
     ports = 2
+    keeps_only_progress = True
 
     def __init__(self, node: Union) -> None:
         self.schema = node.schema

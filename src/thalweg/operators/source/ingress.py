@@ -93,6 +93,8 @@ class IngressKernel(PromisingSource):
     [(5, 6, {'v': 3}), (10, 11, {'v': 1})]
     """
 
+    keeps_only_progress = True
+
     def __init__(self, node: Source) -> None:
         super().__init__(node)
         self.ledger = LateLedger()

@@ -120,6 +120,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     state_version: ClassVar[int] = 5
 
     never_revises = True
+    covers_windows = True
     state = "windows that are not closed, their rows, and what they have answered"
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ In the formulas R is the table (bag of rows (s, e, p)) of the input, and R' the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
@@ -58,6 +58,8 @@ FACTS = (
     "columns_read",
     "identity",
     "group_changes",
+    "covers_windows",
+    "reach",
     "state",
     "promise",
     "details",
@@ -205,6 +207,17 @@ class Node:
         """For each input the columns that the result depends on; None: all, or the order of all."""
         return (None,) * len(self.inputs)
 
+    def columns_needed(self, above: frozenset[str] | None) -> frozenset[str] | None:
+        """Of a node with one input: the columns of it that are needed where `above` are those that
+        are needed of the output; None: all."""
+        (read,) = self.columns_read
+        return read
+
+    def carrying(self, columns: tuple[str, ...], below: Callable[[Node], Node]) -> Node | None:
+        """The same operator over what `below` makes of each input, with further columns of it
+        carried along unchanged. None: there are no such columns in its output."""
+        return None
+
     @property
     def identity(self) -> frozenset[str]:
         """The columns whose values decide which rows are treated together, apart from all others: a
@@ -217,6 +230,21 @@ class Node:
         """The fields that make this operator treat groups apart, inside a group-and-apply: `keys`
         are the grouping columns, `partitions` those of each input."""
         raise PlanError(f"group_apply: {self.label} cannot stand inside a group.")
+
+    # --------------------------------------------------------------------------------------------
+    # facts about time
+
+    @property
+    def covers_windows(self) -> bool:
+        """Whether an answer is about all rows of a span of time: it is incomplete when some of them
+        came before the query did, or were left out."""
+        return True
+
+    @property
+    def reach(self) -> int | None:
+        """A row of an input that ends at e has no part in answers that end later than e + reach;
+        None: nothing is known, and feedback (`skip_before`) stops here."""
+        return None
 
     # --------------------------------------------------------------------------------------------
     # facts about state; text
@@ -242,12 +270,6 @@ class Node:
         return {
             f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in children
         }
-
-    @property
-    def reach(self) -> int | None:
-        """A row of an input that ends at e has no part in answers that end later than e + reach;
-        None: nothing is known, and feedback (`skip_before`) stops here."""
-        return None
 
     @cached_property
     def signature(self) -> str:

@@ -34,6 +34,8 @@ class SessionLifetime(GroupedOperator):
     keys: tuple[str, ...] = ()
 
     never_revises = False
+    covers_windows = True
+    reach = None
     state = "the rows of sessions that are not closed"
     promise = "t"
 
@@ -58,6 +60,8 @@ class EqualRows(GroupedOperator):
     """What `Stitch` and `Distinct` share: rows of equal payload form a group."""
 
     never_revises = False
+    covers_windows = False
+    reach = None
     promise = "t, or the earliest start of a row that may still grow"
     details = ""
 

@@ -40,6 +40,7 @@ class Chronicle(KeyedPair):
 
     endless_by = None
     never_revises = False
+    reach = None
     progressing = frozenset()
     promise = "the smaller t of both sides"
     state = "left rows that wait, right rows from the CTI on"

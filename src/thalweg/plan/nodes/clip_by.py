@@ -26,6 +26,7 @@ class ClipBy(KeyedPair):
     group."""
 
     never_revises = False
+    reach = None
     progressing = frozenset()
     promise = "the smaller t of both sides, or the earliest row that may still be cut"
     state = "the rows of both sides that the CTI has not passed"

@@ -52,6 +52,8 @@ class Detect(GroupedOperator):
     simultaneous: Simultaneous = "sequence"
 
     never_revises = False
+    covers_windows = False
+    reach = None
     state = "events that a match may still need"
     promise = "t"
 

@@ -102,6 +102,14 @@ class RowOperator(Node):
         return {}
 
     @property
+    def covers_windows(self) -> bool:
+        return False
+
+    @property
+    def reach(self) -> int | None:
+        return None
+
+    @property
     def state(self) -> str | None:
         return None
 

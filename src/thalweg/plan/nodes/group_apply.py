@@ -39,6 +39,8 @@ class GroupApply(Node):
     never_revises = False
     progressing = frozenset()
     identity = frozenset()
+    covers_windows = False
+    reach = None
     state = "what its inner query keeps"
     promise = "what its inner query promises"
 

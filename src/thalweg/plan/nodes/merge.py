@@ -45,6 +45,8 @@ class Merge(Node):
     reads_start = True
     progressing = frozenset()
     identity = frozenset()
+    covers_windows = False
+    reach = None
     state = "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
 
     def __post_init__(self) -> None:

@@ -30,6 +30,7 @@ class KeyedPair(Node):
     before_exchange = False
     reads_start = True
     identity = frozenset()
+    covers_windows = False
 
     @property
     def same_columns(self) -> tuple[str, ...]:

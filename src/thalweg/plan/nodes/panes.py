@@ -78,6 +78,7 @@ class Panes(GroupedOperator):
 
     reads_start = False
     never_revises = False
+    covers_windows = False
     promise = "the grid point at or before t"
 
     def __post_init__(self) -> None:
@@ -140,6 +141,7 @@ class CombinePanes(GroupedOperator):
     """Which of the calls that the panes sum each aggregate is; None: the same ones."""
 
     never_revises = True
+    covers_windows = True
     state = "sums by key and pane, for the length of a window and the disorder"
 
     def __post_init__(self) -> None:

@@ -27,6 +27,8 @@ class InOrder(Node):
     before_exchange = False
     reads_start = True
     never_revises = True
+    covers_windows = False
+    reach = None
     progressing = frozenset()
     identity = frozenset()
     whole_runs = True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +41,12 @@ class Where(RowOperator):
     @property
     def expressions(self) -> tuple[Expr, ...]:
         return (self.predicate,)
+
+    def columns_needed(self, above: frozenset[str] | None) -> frozenset[str] | None:
+        return None if above is None else above | self.predicate.columns()
+
+    def carrying(self, columns: tuple[str, ...], below: Callable[[Node], Node]) -> Node | None:
+        return replace(self, input=below(self.input))
 
     @property
     def details(self) -> str:
@@ -123,6 +130,13 @@ class Select(Projection):
                 group_keys=groups,
             ),
         )
+
+    def columns_needed(self, above: frozenset[str] | None) -> frozenset[str]:
+        return frozenset().union(*(expr.columns() for _, expr in self.columns))
+
+    def carrying(self, columns: tuple[str, ...], below: Callable[[Node], Node]) -> Node | None:
+        further = tuple((name, col(name)) for name in columns)
+        return replace(self, input=below(self.input), columns=(*self.columns, *further))
 
     @cached_property
     def progressing(self) -> frozenset[str]:

@@ -31,6 +31,8 @@ class Leaf(Node):
 
     divided_by = None
     identity = frozenset()
+    covers_windows = False
+    reach = None
 
     @cached_property
     def endless_by(self) -> Node | None:

@@ -35,6 +35,7 @@ class TopK(GroupedOperator):
     window: Window = SnapshotWindow()
 
     never_revises = True
+    covers_windows = True
     state = "the rows of windows that are not closed"
 
     def __post_init__(self) -> None:

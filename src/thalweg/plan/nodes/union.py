@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,7 @@ class Union(Node):
     row_by_row = True
     before_exchange = False
     reads_start = False
+    covers_windows = False
     reach = 0
     promise = "the smallest t of its inputs"
     divided_by = None
@@ -79,6 +81,9 @@ class Union(Node):
     @property
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         return (None,) * len(self.inputs)
+
+    def carrying(self, columns: tuple[str, ...], below: Callable[[Node], Node]) -> Node | None:
+        return self.with_children(*map(below, self.inputs))
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]

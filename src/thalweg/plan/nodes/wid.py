@@ -41,6 +41,8 @@ class NumberRows(GroupedOperator):
     partition: tuple[str, ...] = ()
 
     never_revises = False
+    covers_windows = False
+    reach = None
     promise = "t"
 
     def __post_init__(self) -> None:
@@ -90,6 +92,8 @@ class WidOperator(GroupedOperator):
     kind: WindowKind
     keys: tuple[str, ...]
     partition: tuple[str, ...]
+
+    covers_windows = True
 
     @property
     def columns(self) -> tuple[str, ...]:

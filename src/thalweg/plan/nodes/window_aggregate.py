@@ -49,6 +49,7 @@ class WindowAggregate(GroupedOperator):
     not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
 
     never_revises = True
+    covers_windows = True
     state = "what windows that are not closed need: sums by key and pane, or their rows"
 
     def __post_init__(self) -> None:
