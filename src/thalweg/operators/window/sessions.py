@@ -1,10 +1,10 @@
 """Session windows: maximal chains of starts less than `gap` apart, over [first, last + gap).
 
-Of each partition the newest chain is known, so that its rows are looked at when it is over, not
-whenever one comes. What a CTI has passed of a chain cannot change any more: of each partition the
-first and the last start of the settled part of its open chain are known. They close chains and give
-the promise, which is the first start of the earliest open one; they follow from the rows and are
-not state.
+While few rows are held, every step looks at the sessions of all of them. Where many are held,
+chains are tracked by partition: the newest chain, whose rows are looked at when it is over, and the
+settled part of the open chain, which a CTI has passed and which cannot change any more. The promise
+is the first start of the earliest session that has a settled row and is not closed. What is tracked
+follows from the rows and is not state.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ class SessionAssigner(WholePartitions):
     def clear(self) -> None:
         super().clear()
         self._settled = MIN_TIME
+        self._tracks = False
+        """Whether chains are tracked; while few rows are held, all of them are looked at."""
+        self._sessions: Frames | None = None
+        """The sessions of all rows, where they have been looked at since the last change."""
+        self._forget_chains()
+
+    def _forget_chains(self) -> None:
         self._open = LatestChains(self._gap)
         self._newest = LatestChains(self._gap)
         self._waits = np.empty(0, np.bool_)
@@ -49,27 +56,32 @@ class SessionAssigner(WholePartitions):
     # sessions that wait
 
     def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
-        """Rows from the first one of the newest chain on reach no other, and that may be to
-        come."""
+        """Without partitions whose rows only extend their newest session, which has not
+        answered."""
         change = super().change(delta, partition, old_line)
-        if not len(change.partition) or (delta.weight < 0).any():
+        if not self._tracks or not len(change.partition) or (delta.weight < 0).any():
             return change
         self._grow(change.partition)
         late = change.first < self._newest.first[change.partition]
         return change.filter(late | ~self._waits[change.partition])
 
     def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+        self._sessions = None
+        if not self._tracks:
+            if self.held.is_small:
+                return
+            self._track(Line(self._settled))
         self._grow(partition)
         newest = self._newest
         older, last = newest.extend(partition, delta.start)
         self._waits[partition] = newest.last[partition] + self._gap > old_line.of(partition)
         self.wait(older, last + self._gap, old_line)
         # Without a row that is taken back a session may be over earlier.
-        gone = partition[delta.weight < 0]
-        if len(gone):
-            self._pending = grown(self._pending, gone, INFINITY)
-            self._pending[gone], self._waits[gone] = MIN_TIME, False
-            newest.forget(gone)
+        shorter = partition[delta.weight < 0]
+        if len(shorter):
+            self._pending = grown(self._pending, shorter, INFINITY)
+            self._pending[shorter], self._waits[shorter] = MIN_TIME, False
+            newest.forget(shorter)
 
     def fetch(self, change: Change) -> Found:
         return self._near(change.partition, change.first, change.last)
@@ -77,6 +89,8 @@ class SessionAssigner(WholePartitions):
     def leaving(self, old_line: Line, new_line: Line) -> Found:
         """The newest sessions that are over, and all rows of partitions that may have an older
         one."""
+        if not self._tracks:
+            return self.held.everything()
         last = self._newest.last
         line = new_line.of(np.arange(len(last))) if new_line.ahead else new_line.common
         newest = (self._waits & (last + self._gap <= line)).nonzero()[0]
@@ -117,7 +131,10 @@ class SessionAssigner(WholePartitions):
             width = min(2 * width, MAX_TIME)
 
     def left(self, frames: Frames, new_line: Line) -> None:
-        """Sessions wait besides the newest of their partition that are known to."""
+        """Note which sessions wait, besides the newest of a partition that waits already."""
+        if not self._tracks:
+            self._sessions = frames
+            return
         self._grow(frames.partition)
         end = self._newest.last[frames.partition] + self._gap
         rest = ~self._waits[frames.partition] | (frames.end != end)
@@ -148,11 +165,37 @@ class SessionAssigner(WholePartitions):
 
     def close(self, frontier: Frontier) -> int:
         cti = frontier.cti
+        if self._tracks and self.held.is_small and not frontier.promised:
+            super().clear()
+            self._forget_chains()
+            self._tracks = False
+        if not self._tracks:
+            self._settled = max(self._settled, cti)
+            promise = self._first_open(frontier.settled(), cti)
+            self.held.purge(promise)
+            return promise
         if cti > self._settled:
             found = self.held.between(self._settled, cti)
             self._settled, before = cti, self._settled
             self._settle(found, found.start >= before, Line(cti))
         return self.promise(cti)
+
+    def _first_open(self, settled: Line, cti: int) -> int:
+        """The first start of a session that has settled rows and is not closed."""
+        if self._sessions is None:
+            rows = self.order(self.held.everything())
+            self._sessions = self.frames(rows, (rows.partition[:0], rows.partition[:0]), 0)
+        sessions = self._sessions
+        upto = settled.of(sessions.partition)
+        open_ = (sessions.start < upto) & (sessions.end > upto)
+        return int(sessions.start[open_].min(initial=cti))
+
+    def _track(self, settled: Line) -> None:
+        """Begin to track chains. Any window of a row that is held already may be complete."""
+        self._tracks = True
+        self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
+        found = self.held.everything()
+        self._settle(found, found.start < settled.of(found.partition), settled)
 
     def promise(self, time: int) -> int:
         chains = self._open
@@ -162,6 +205,8 @@ class SessionAssigner(WholePartitions):
         return time
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
+        if not self._tracks:
+            self._track(settled)
         found = self.held.of(partition)
         self._open.grow(partition)
         self._settle(found, found.start < settled.of(found.partition), settled, partition)
@@ -205,6 +250,7 @@ class SessionAssigner(WholePartitions):
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)
+        self._sessions = None
         self._grow(partition)
         self._open.grow(partition)
         self._open.forget(partition)
@@ -223,12 +269,8 @@ class SessionAssigner(WholePartitions):
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
         self.clear()
-        super().restore(slices, frontier)
         self._settled = frontier.cti
-        if frontier.cti != MIN_TIME or frontier.promised:
-            found = self.held.everything()
-            settled = frontier.settled()
-            self._settle(found, found.start < settled.of(found.partition), settled)
+        self._track(frontier.settled())
 
 
 def _plus(time: Times, ticks: int) -> Times:
