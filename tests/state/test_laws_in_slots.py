@@ -7,6 +7,7 @@ import pytest
 
 from tests.operators.test_laws import LAWS, check
 from thalweg.operators import waiting_rows
+from thalweg.operators.rows import session_lifetime
 from thalweg.state import arrangement, slots
 
 ROWS = (
@@ -25,6 +26,12 @@ ROWS = (
     "distinct",
     "top_k per group, ranked, over snapshot",
     "sum over snapshot",
+    "sum over session",
+    "two keys over session",
+    "session after anti join",
+    "session_lifetime, limited, per group",
+    "scoped promises, session by the same key",
+    "scoped promises, session_lifetime",
     "scoped promises, join",
     "scoped promises, anti join from the other side",
     "scoped promises, snapshot by the same key",
@@ -43,6 +50,18 @@ def test_law_with_rows_in_slots(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(arrangement, "_TAIL", 1)
     monkeypatch.setattr(slots, "_MOST", 4)
     check(name, range(10, 14), 6)
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if "session" in name])
+@pytest.mark.parametrize("tail", [2, 4, 8])
+def test_law_of_sessions_that_are_now_few_now_many(
+    name: str, tail: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains of starts are tracked from the time on at which rows lie in slots, and no longer once
+    none does."""
+    monkeypatch.setattr(arrangement, "_TAIL", tail)
+    monkeypatch.setattr(session_lifetime, "_FEW", 1)
+    check(name, range(20, 24), 6)
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "snapshot" in name])

@@ -20,7 +20,7 @@ from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.extents import Frames, Occupied, next_after
+from thalweg.operators.hopping.extents import Frames, Occupied, Places, next_after
 from thalweg.operators.window.assigner import Assigner, Change, Ordered, as_often
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -93,9 +93,14 @@ def frames_by_tuple(rows: Ordered, length: int, every: int) -> Frames:
         chosen = (rows.number % every == 0).nonzero()[0]
         partition, window = partition[chosen], window[chosen]
     first = run_begins(partition, window)
+    beyond = next_after(first, len(window))
     partition, window = partition[first], window[first]
     start, end = window - length + 1, window + 1
-    return Frames(partition, start, end, start, end, window)
+    places = None
+    if every == 1 and len(partition) and partition[0] == partition[-1]:
+        # Rows of one partition, in order: a window ends with the rows of its start.
+        places = Places(np.arange(len(rows)), rows.start.searchsorted(start), beyond)
+    return Frames(partition, start, end, start, end, window, places=places)
 
 
 class FirstOriginAssigner(TimeAssigner):
