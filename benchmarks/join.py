@@ -43,7 +43,7 @@ from benchmarks._spark_peer import PEERS, Store, has_session, peer_session
 from benchmarks._turns import OURS, store_of, take_turns
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
-from thalweg.spark.figures import observed_figures
+from thalweg.spark.observed import observed_figures
 
 SECOND_US = 1_000_000
 SKEW = 0.3
@@ -320,9 +320,9 @@ def _reports(query: Any) -> Reports:
         if entry.numInputRows and figures is not None:
             found.seconds.append(entry.batchDuration / 1000)
             found.parts.append(dict(entry.durationMs))
-            found.state_rows.append(figures["state_rows"])
-            found.state_bytes.append(figures["state_bytes"])
-            found.results += figures["changes"]
+            found.state_rows.append(figures.state_rows)
+            found.state_bytes.append(figures.state_bytes)
+            found.results += figures.changes
     return found
 
 

@@ -187,7 +187,7 @@ class _Run:
             self._read |= {entry.batchId: entry.numInputRows for entry in reports}
         else:
             figures = running.figures()
-            self._read |= {batch: found["read"] or 0 for batch, found in figures.items()}
+            self._read |= {batch: found.read for batch, found in figures.items()}
         self._parts |= {entry.batchId: dict(entry.durationMs) for entry in reports}
 
     def _latencies(self, begin: float, end: float) -> list[float] | None:

@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
-from thalweg.spark.figures import observed_figures
+from thalweg.shards.query_figures import BatchFigures
+from thalweg.spark.observed import observed_figures
 from thalweg.testing.held_state import CASES, HeldState
 
 SECOND = 1_000_000
@@ -131,7 +132,7 @@ def _measure_on_spark(
             ended = running.wait(0.5)
             for entry in running.query.recentProgress:
                 seconds[entry.batchId] = entry.batchDuration / 1000
-                written[entry.batchId] = (observed_figures(entry) or {})["written"]
+                written[entry.batchId] = (observed_figures(entry) or BatchFigures()).written
             if ended:
                 break
         took = []

@@ -123,7 +123,7 @@ class DrainedBuckets(DividedEngine):
 
     def push(self, source_name: str, feed: Feed) -> list[Batch]:
         out = super().push(source_name, feed)
-        assert all(not runner._graph.waiting for runner, _ in self._workers.values())
+        assert all(not runner._graph.waiting for runner in self._runners())
         return out
 
 

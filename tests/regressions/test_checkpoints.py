@@ -21,11 +21,11 @@ from thalweg.model.batch import Batch
 from thalweg.shards.exchange import blob_of_batch
 from thalweg.shards.kept_table import KeptTable
 from thalweg.shards.module_digests import module_digests
+from thalweg.shards.query_figures import BatchFigures, QueryFigures
 from thalweg.shards.record import ProgressRecord
 from thalweg.shards.reports import combined_why, read_reports
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.shards.sources import log_of
-from thalweg.spark.figures import Figures
 from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
 
 # ------------------------------------------------------------------------------------------------
@@ -139,13 +139,13 @@ def test_answers_that_went_elsewhere_are_missed(tmp_path: Path) -> None:
 
 
 def test_figures_add_up_beyond_what_spark_remembers() -> None:
-    figures = Figures()
+    figures = QueryFigures()
     for batch in range(5_000):
-        assert figures.note(batch, {"read": 2, "late": 1, "dead": None})
-        assert not figures.note(batch, {"read": 2}), "each micro-batch counts once"
-    assert figures.note(5_001, {"read": 1})
-    assert not figures.note(5_000, {"read": 1}), "a listener may lag"
-    assert (figures.batches, figures.totals["read"], figures.totals["late"]) == (
+        assert figures.note(batch, BatchFigures(read=2, late=1))
+        assert not figures.note(batch, BatchFigures(read=2)), "each micro-batch counts once"
+    assert figures.note(5_001, BatchFigures(read=1))
+    assert not figures.note(5_000, BatchFigures(read=1)), "a listener may lag"
+    assert (figures.batches, figures.totals.read, figures.totals.late) == (
         5_002,
         10_002,
         5_000,

@@ -3,10 +3,6 @@ refused."""
 
 from __future__ import annotations
 
-import json
-import zlib
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
@@ -16,7 +12,7 @@ from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.local_engine import DictStore
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.state import Memory, SliceStore, carried_over
+from thalweg.shards.state import Memory, SliceStore, carried_over, read_json, write_json
 from thalweg.shards.worker import FragmentRunner
 
 PLAN = {"where-1": "stateless where", "top_k-1": "top_k by v"}
@@ -30,21 +26,21 @@ class Noting(DictStore):
         self.forget()
 
     def forget(self) -> None:
-        self.got: list[str] = []
-        self.put: list[str] = []
+        self.read: list[str] = []
+        self.written: list[str] = []
         self.removed: list[str] = []
 
-    def getValue(self, key: tuple[str]) -> Any:  # noqa: N802 - Spark's name
-        self.got.append(key[0])
-        return super().getValue(key)
+    def get(self, name: str) -> bytes | None:
+        self.read.append(name)
+        return super().get(name)
 
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:  # noqa: N802
-        self.put.append(key[0])
-        super().updateValue(key, value)
+    def put(self, name: str, value: bytes) -> None:
+        self.written.append(name)
+        super().put(name, value)
 
-    def removeKey(self, key: tuple[str]) -> None:  # noqa: N802
-        self.removed.append(key[0])
-        super().removeKey(key)
+    def remove(self, name: str) -> None:
+        self.removed.append(name)
+        super().remove(name)
 
 
 def rows(*values: int) -> Rows:
@@ -95,7 +91,7 @@ def test_only_touched_slices_are_written(store: Noting) -> None:
     mine = worker(store, saved(store))
     store.forget()
     mine.save({**FIRST, "top_k-1|rows": rows(1, 2, 3)}, PLAN)
-    assert sorted(store.put) == ["directory", "top_k-1|rows"]
+    assert sorted(store.written) == ["directory", "top_k-1|rows"]
     assert mine.written == len(store.entries["top_k-1|rows"])
 
 
@@ -103,7 +99,7 @@ def test_a_slice_that_was_made_anew_with_the_same_rows_is_not_written(store: Not
     mine = worker(store, saved(store))
     store.forget()
     mine.save({name: rows(*held.column("v").to_pylist()) for name, held in FIRST.items()}, PLAN)
-    assert store.put == ["directory"] and mine.written == 0
+    assert store.written == ["directory"] and mine.written == 0
 
 
 def test_slices_that_are_gone_are_removed(store: Noting) -> None:
@@ -120,7 +116,7 @@ def test_in_the_common_case_only_the_directory_is_read(store: Noting) -> None:
     store.forget()
     mine = worker(store, memory)
     assert mine.is_current() and values(mine.load(PLAN)) == values(FIRST)
-    assert set(store.got) == {"directory"} and mine.read == 0
+    assert set(store.read) == {"directory"} and mine.read == 0
 
 
 # ------------------------------------------------------------------------------------------------
@@ -137,7 +133,7 @@ def test_a_worker_that_fell_behind_reads_what_changed(store: Noting) -> None:
     mine = worker(store, old)
     assert not mine.is_current()
     assert values(mine.load(PLAN)) == {**values(FIRST), "top_k-1|rows": [9], "top_k-1|new": [4]}
-    assert sorted(set(store.got)) == ["directory", "top_k-1|new", "top_k-1|rows"]
+    assert sorted(set(store.read)) == ["directory", "top_k-1|new", "top_k-1|rows"]
     assert mine.is_current()
 
 
@@ -280,11 +276,10 @@ def test_operators_of_a_fragment_say_what_their_state_fits() -> None:
 
 def test_a_checkpoint_of_an_older_version_is_refused_with_what_to_do(store: Noting) -> None:
     SliceStore(store, Memory(), "bucket 1").save({"top_k-1|rows": rows(1)}, PLAN)
-    blob = bytes(store.getValue(("directory",))[0])
-    older = json.loads(blob[8:])
+    older = read_json(store, "directory", "the directory")
+    assert older is not None
     del older["format"]
-    text = json.dumps(older).encode()
-    store.updateValue(("directory",), (b"%08x" % zlib.crc32(text) + text,))
+    write_json(store, "directory", older)
     with pytest.raises(
         StateError, match=r"written by another version \(state format 1; .* new checkpoint"
     ):

@@ -20,7 +20,8 @@ from thalweg.shards.exchange import Chunk, Header
 from thalweg.shards.fragments import sources_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.stateless import ProgressKeeper, RowWorker, keeps_nothing
+from thalweg.shards.row_task import RowWorker, added
+from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 
 EVENTS: dict[str, str] = {"v": "int64"}
 Rows = list[tuple[int, int]]
@@ -65,10 +66,10 @@ class Tasks:
             worker.start(self.keeper.before(batch))
             answer = worker.process(chunk)
             self.late += answer.late_rows
-            operators.append(worker.operators())
+            operators.append(worker.figures)
             values = answer.batch.payload.column(0).to_pylist()
             out += zip(answer.batch.start.tolist(), values, strict=True)
-        self.promise, self.report = self.keeper.follow(batch, chunks, operators)
+        self.promise, self.report = self.keeper.follow(batch, chunks, added(operators))
         return sorted(out)
 
 

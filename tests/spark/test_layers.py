@@ -21,7 +21,6 @@ from thalweg.spark.merge_feed import MergedLogs
 from thalweg.spark.receiver_feed import Received
 
 WITHOUT_PYSPARK = {
-    "figures": "the figures that Spark reports",
     "java": "the Java that Spark runs on",
     "outputs": "the arguments of Spark's sinks and triggers",
     "quiet": "what Spark's JVM prints",

@@ -14,11 +14,12 @@ from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
+from thalweg.shards.fragment_stage import FragmentSpec
 from thalweg.shards.fragments import parts_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.local_engine import DictStore
 from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.processor import FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import FragmentProcessor
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNTS = tw.source("s", COLUMNS).group_by("k").tumbling(10).aggregate(n=tw.count())

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcesso
 
 from thalweg.errors import StateError
 from thalweg.spark.processor import STATE
-from thalweg.spark.sent_state import _MOST, _MOST_BYTES, SentState, sent, settle
+from thalweg.spark.sent_state import _MOST, _MOST_BYTES, SentState, sent
 
 pickled: Any = CPickleSerializer()
 
@@ -85,48 +85,47 @@ def state(server: Server) -> SentState:
 
 
 def test_changes_wait_for_no_answer(server: Server, state: SentState) -> None:
-    state.updateValue(("a",), (b"1",))
-    state.updateValue(("b",), (b"2",))
-    state.removeKey(("a",))
+    state.put("a", b"1")
+    state.put("b", b"2")
+    state.remove("a")
     assert not server.entries
-    settle(state)
+    state.settle()
     assert server.writes == 1
     assert server.entries == {"b": b"2"} and server.is_silent
 
 
 def test_large_changes_are_sent_at_once(server: Server, state: SentState) -> None:
     for name in "abc":
-        state.updateValue((name,), (bytes(_MOST_BYTES),))
+        state.put(name, bytes(_MOST_BYTES))
     assert server.writes == 3
-    settle(state)
+    state.settle()
     assert {name: len(blob) for name, blob in server.entries.items()} == dict.fromkeys(
         "abc", _MOST_BYTES
     )
 
 
 def test_what_is_read_has_all_changes(server: Server, state: SentState) -> None:
-    state.updateValue(("a",), (b"1",))
-    assert state.getValue(("a",))[0] == b"1"
-    assert state.getValue(("b",)) is None
+    state.put("a", b"1")
+    assert state.get("a") == b"1"
+    assert state.get("b") is None
     assert server.is_silent, "each answer was read once"
 
 
 def test_so_many_changes_as_fit_are_sent(server: Server, state: SentState) -> None:
     for number in range(2 * _MOST + 1):
-        state.updateValue((str(number),), (b"",))
+        state.put(str(number), b"")
     assert len(server.entries) == 2 * _MOST
-    settle(state)
+    state.settle()
     assert len(server.entries) == 2 * _MOST + 1
 
 
 def test_a_change_that_was_refused_fails_the_task(server: Server, state: SentState) -> None:
     server.refuses = True
-    state.updateValue(("a",), (b"1",))
+    state.put("a", b"1")
     with pytest.raises(StateError, match="the state store refused a change: full"):
-        settle(state)
+        state.settle()
 
 
 def test_other_stores_are_used_as_they_are() -> None:
     store = object()
     assert sent(store) is store
-    settle(store)

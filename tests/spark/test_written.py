@@ -13,7 +13,7 @@ import pytest
 
 import thalweg as tw
 from thalweg import spark as tws
-from thalweg.spark.figures import observed_figures
+from thalweg.spark.observed import observed_figures
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 
@@ -57,8 +57,8 @@ def test_ten_rows_write_little_of_what_is_held(name: str, tmp_path: Path) -> Non
     )
     running.wait()
     entries = map(observed_figures, running.query.recentProgress)
-    figures = [entry for entry in entries if entry is not None and entry["read"]]
-    assert [entry["read"] for entry in figures] == [HELD, *[10] * SMALL]
-    assert figures[0]["state_rows"] >= HELD // 2
+    figures = [entry for entry in entries if entry is not None and entry.read]
+    assert [entry.read for entry in figures] == [HELD, *[10] * SMALL]
+    assert figures[0].state_rows >= HELD // 2
     for entry in figures[1:]:
-        assert entry["written"] < 0.05 * figures[0]["written"]
+        assert entry.written < 0.05 * figures[0].written

@@ -20,7 +20,8 @@ from thalweg.cli.demo_screen import Screen, clock_text
 from thalweg.cli.demo_watch import Watch
 from thalweg.model.answers import AnswerRow
 from thalweg.model.time import INFINITY, MIN_TIME, time_us
-from thalweg.spark.figures import observed_figures
+from thalweg.shards.query_figures import BatchFigures
+from thalweg.spark.observed import observed_figures
 
 __all__ = ["SparkReport", "play_on_spark"]
 
@@ -97,7 +98,7 @@ def _write(packets: Packets, folder: Path) -> list[int]:
 
 def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int]) -> int:
     """Record the answers after a micro-batch; returns the current CTI."""
-    cti = int((observed_figures(entry) or {}).get("cti") or MIN_TIME)
+    cti = (observed_figures(entry) or BatchFigures()).cti
     at = times[min(entry.batchId, len(times) - 1)]
     watched = [
         (time_us(start), time_us(end), row["packets"])
@@ -109,12 +110,12 @@ def _follow(entry: Any, rows: Sequence[AnswerRow], watch: Watch, times: list[int
 
 
 def _progress(entry: Any, cti: int, batches: int) -> str:
-    figures = observed_figures(entry) or {}
+    figures = observed_figures(entry) or BatchFigures()
     settled = "nothing is final yet" if cti == MIN_TIME else "all is final"
     if MIN_TIME < cti < INFINITY:
         settled = f"final up to {clock_text(cti)}"
     return (
-        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures.get('read', 0):,} "
-        f"packets in {entry.batchDuration / 1000:.1f} s, {figures.get('adjusts', 0):,} answers "
+        f"Micro-batch {min(entry.batchId + 1, batches)} of {batches}: {figures.read:,} "
+        f"packets in {entry.batchDuration / 1000:.1f} s, {figures.adjusts:,} answers "
         f"revised; {settled}"
     )

@@ -23,6 +23,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
 from thalweg.shards.exchange import batch_of_blob, read_rows
+from thalweg.shards.output import OutputKind
 
 __all__ = [
     "DEAD_RECORDS",
@@ -167,7 +168,7 @@ def _each(convert: Convert) -> Unpack:
             for kind, blob in zip(
                 rows.column("kind").to_pylist(), rows.column("blob"), strict=True
             ):
-                if kind == "changes":
+                if kind == OutputKind.CHANGES:
                     yield convert(batch_of_blob(blob.as_py()))
 
     return unpack
@@ -194,7 +195,7 @@ def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for rows in batches:
         columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))
         for kind, origin, blob in zip(*columns, strict=True):
-            if kind == "dead" and blob is not None:
+            if kind == OutputKind.DEAD and blob is not None:
                 records = read_rows(blob)
                 source = pa.array([origin] * records.num_rows, pa.string())
                 yield pa.RecordBatch.from_arrays([source, *records.columns], schema=DEAD_RECORDS)
@@ -202,15 +203,15 @@ def unpack_dead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def unpack_ledger(origin: str) -> Unpack:
     """For `mapInArrow` over the packed output: the late rows of one source."""
-    return _ledgers("late", origin)
+    return _ledgers(OutputKind.LATE, origin)
 
 
 def unpack_skipped() -> Unpack:
     """For `mapInArrow` over the packed output: the windows that modules failed on."""
-    return _ledgers("skipped")
+    return _ledgers(OutputKind.SKIPPED)
 
 
-def _ledgers(ledger: str, origin: str | None = None) -> Unpack:
+def _ledgers(ledger: OutputKind, origin: str | None = None) -> Unpack:
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             columns = (rows.column(name).to_pylist() for name in ("kind", "origin", "blob"))

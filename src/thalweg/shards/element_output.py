@@ -20,6 +20,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.digests import digest_rows
 from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
 from thalweg.shards.exchange import batch_of_blob
+from thalweg.shards.output import OutputKind
 
 __all__ = ["OutputPart", "canonical_changes", "elements_of_output", "progress_blob"]
 
@@ -45,9 +46,9 @@ def elements_of_output(parts: Iterable[OutputPart], schema: pa.Schema, buckets: 
     changes: list[Batch] = []
     promises: list[Progress] = []
     for part in parts:
-        if part.kind == "changes" and part.blob is not None:
+        if part.kind == OutputKind.CHANGES and part.blob is not None:
             changes.append(batch_of_blob(part.blob))
-        elif part.kind == "figures":
+        elif part.kind == OutputKind.FIGURES:
             promises.append(_promise(part))
     progress = NO_PROGRESS if len(promises) < buckets else reduce(Progress.meet, promises)
     return canonical_changes(changes, schema).with_progress(progress)

@@ -197,6 +197,34 @@ class Chunk:
     blob: bytes | None
     _read: list[Batch] = field(default_factory=list, compare=False)
 
+    @classmethod
+    def of(cls, origin: str, seq: int, header: str, blob: bytes | None) -> Chunk:
+        """A chunk from the columns of its row."""
+        content = None if blob is None else bytes(blob)
+        return cls(origin, seq, Header.from_json(header), content)
+
+    @classmethod
+    def message(
+        cls,
+        kind: Message,
+        origin: str = "",
+        *,
+        rows: int = 0,
+        report: str = "",
+        blob: bytes | None = None,
+    ) -> Chunk:
+        """What is not for a fragment, on its way to the output."""
+        return cls(origin, 0, Header(kind, rows=rows, report=report), blob)
+
+    def without_rows(self) -> Chunk:
+        """The header and the place alone."""
+        return Chunk(self.origin, self.seq, self.header, None)
+
+    def to_row(self, bucket: int, fragment: int) -> ExchangeRow:
+        """The chunk as a row for a bucket of a fragment."""
+        header = self.header.to_json()
+        return ExchangeRow(bucket, fragment, self.origin, self.seq, header, self.blob)
+
     def batch(self, schema: pa.Schema) -> Batch:
         """The elements, decoded once for all who share the chunk."""
         if self.blob is None:

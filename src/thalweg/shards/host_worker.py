@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import uuid
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,8 +35,10 @@ from thalweg.shards.state import (
     Memory,
     SliceStore,
     Store,
+    read_json,
     remove_slices,
     require_format,
+    write_json,
 )
 from thalweg.shards.worker import Answer, FragmentRunner
 
@@ -65,14 +66,17 @@ class _Prefixed:
     def __init__(self, store: Store, prefix: str) -> None:
         self._store, self._prefix = store, prefix
 
-    def getValue(self, key: tuple[str]) -> Any:
-        return self._store.getValue((self._prefix + key[0],))
+    def get(self, name: str) -> bytes | None:
+        return self._store.get(self._prefix + name)
 
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
-        self._store.updateValue((self._prefix + key[0],), value)
+    def put(self, name: str, value: bytes) -> None:
+        self._store.put(self._prefix + name, value)
 
-    def removeKey(self, key: tuple[str]) -> None:
-        self._store.removeKey((self._prefix + key[0],))
+    def remove(self, name: str) -> None:
+        self._store.remove(self._prefix + name)
+
+    def settle(self) -> None:
+        """Nothing: the changes of all queries are settled together."""
 
 
 @dataclass(eq=False)
@@ -143,6 +147,7 @@ class StageRunner:
         self._route(rows)
         yield from self._run(now, store)
         self._save_sources(store)
+        store.settle()
 
     def _apply_changes(self, announced: Mapping[str, list[Chunk]], store: Store) -> None:
         """Apply the changes of queries that the first chunk of a new version carries."""
@@ -307,11 +312,11 @@ class StageRunner:
 
     def load(self, store: Store) -> None:
         """Go on from the state in the store."""
-        queries = _read(store, "queries", self._where)
+        queries = read_json(store, "queries", f"{self._where}: the state 'queries' of the host")
         if queries is not None:
             entries = [HostedQuery(**entry) for entry in queries["queries"]]
             self._roster.use({entry.id: entry for entry in entries}, queries["version"])
-        saved = _read(store, "sources", self._where)
+        saved = self._saved_sources(store)
         if saved is not None:
             require_format(saved, self._where)
             self.token = saved["token"]
@@ -324,8 +329,11 @@ class StageRunner:
 
     def is_current(self, store: Store) -> bool:
         """Whether this is what the store holds."""
-        saved = _read(store, "sources", self._where)
+        saved = self._saved_sources(store)
         return saved is not None and bool(saved["token"] == self.token)
+
+    def _saved_sources(self, store: Store) -> dict[str, Any] | None:
+        return read_json(store, "sources", f"{self._where}: the state 'sources' of the host")
 
     @property
     def _where(self) -> str:
@@ -333,7 +341,7 @@ class StageRunner:
 
     def _save_queries(self, store: Store) -> None:
         entries = [query.entry.to_json() for query in self._roster.queries.values()]
-        _write(store, "queries", {"version": self._roster.version, "queries": entries})
+        write_json(store, "queries", {"version": self._roster.version, "queries": entries})
 
     def _save_sources(self, store: Store) -> None:
         self.token = uuid.uuid4().hex
@@ -342,7 +350,7 @@ class StageRunner:
             for name, state in self._sources.items()
         }
         saved = {"format": STATE_FORMAT, "token": self.token, "sources": sources}
-        _write(store, "sources", saved)
+        write_json(store, "sources", saved)
 
 
 def _version(chunks: Iterable[Chunk], before: int) -> int:
@@ -360,27 +368,9 @@ def _report(part: _Part, answer: Answer, written: int) -> dict[str, Any]:
         "cti": batch.progress.cti,
         "taken": answer.elements_in,
         "changes": len(batch),
-        "adjusts": 0 if batch.is_adjust is None else int(batch.is_adjust.sum()),
+        "adjusts": answer.adjusts,
         "late": answer.late_rows,
         "state_rows": size.rows,
         "state_bytes": size.bytes,
         "written": written,
     }
-
-
-def _write(store: Store, name: str, value: dict[str, Any]) -> None:
-    text = json.dumps(value).encode()
-    store.updateValue((name,), (b"%08x" % zlib.crc32(text) + text,))
-
-
-def _read(store: Store, name: str, where: str) -> dict[str, Any] | None:
-    value = store.getValue((name,))
-    if value is None:
-        return None
-    blob = bytes(value[0])
-    if blob[:8] != b"%08x" % zlib.crc32(blob[8:]):
-        raise StateError(
-            f"{where}: the host's state {name!r} is damaged (checksum); restore the checkpoint."
-        )
-    state: dict[str, Any] = json.loads(blob[8:])
-    return state

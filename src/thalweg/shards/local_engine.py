@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -27,12 +27,12 @@ from thalweg.operators.source.punctuations import cti_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import asks_of, lags
-from thalweg.shards.exchange import Chunk, ExchangeRow, Header, blob_of_batch
+from thalweg.shards.exchange import Chunk, ExchangeRow, Header
+from thalweg.shards.fragment_stage import FragmentBucket, FragmentSpec, divided_answer
 from thalweg.shards.fragments import parts_of, sources_of, targets_of
-from thalweg.shards.ingest import Ingest, divide
+from thalweg.shards.ingest import Ingest
 from thalweg.shards.plan_cutting import fragments_of, require_patterns
 from thalweg.shards.reports import combined_figures, combined_why
-from thalweg.shards.state import Memory, SliceStore
 from thalweg.shards.worker import FragmentRunner
 from thalweg.stream import Stream
 
@@ -47,14 +47,17 @@ class DictStore:
     def __init__(self, entries: dict[str, bytes]) -> None:
         self.entries = entries
 
-    def getValue(self, key: tuple[str]) -> Any:
-        return (self.entries[key[0]],) if key[0] in self.entries else None
+    def get(self, name: str) -> bytes | None:
+        return self.entries.get(name)
 
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
-        self.entries[key[0]] = value[0]
+    def put(self, name: str, value: bytes) -> None:
+        self.entries[name] = value
 
-    def removeKey(self, key: tuple[str]) -> None:
-        self.entries.pop(key[0], None)
+    def remove(self, name: str) -> None:
+        self.entries.pop(name, None)
+
+    def settle(self) -> None:
+        """Changes are made at once."""
 
 
 class DividedEngine:
@@ -85,28 +88,24 @@ class DividedEngine:
         self._ingests = {
             name: Ingest(targets_of(self._plan, ids, source=name)) for name in self._sources
         }
-        self._targets = {
-            fragment.number: targets_of(self._plan, ids, upstream=fragment.number)
-            for fragment in self._plan.fragments
-        }
         self._stores = {} if stores is None else stores
         self._seq = 0
         self._promises: dict[int, Progress] = {}
-        self._workers: dict[tuple[int, int], tuple[FragmentRunner, SliceStore]] = {}
-        answers = Consistency(consistency)
+        self._buckets: dict[tuple[int, int], tuple[FragmentBucket, DictStore]] = {}
         for fragment in self._plan.fragments:
+            spec = FragmentSpec(
+                "local",
+                fragment,
+                Consistency(consistency),
+                parts_of(self._plan, fragment, ids),
+                {},
+                ids[0],
+                targets_of(self._plan, ids, upstream=fragment.number),
+            )
             for bucket in ids[:1] if fragment.single else ids:
-                runner = FragmentRunner(
-                    fragment, answers, parts=parts_of(self._plan, fragment, ids)
-                )
-                entries = self._stores.setdefault(f"{fragment.number}/{bucket}", {})
-                store = SliceStore(
-                    DictStore(entries), Memory(), f"fragment {fragment.number}, bucket {bucket}"
-                )
-                slices = store.load(runner.signatures)
-                if slices is not None:
-                    runner.restore(slices)
-                self._workers[fragment.number, bucket] = runner, store
+                store = DictStore(self._stores.setdefault(f"{fragment.number}/{bucket}", {}))
+                work = self._buckets[fragment.number, bucket] = FragmentBucket(spec, bucket), store
+                work[0].runner(store)  # what does not fit is refused at once
 
     def push(self, source_name: str, feed: Feed) -> list[Batch]:
         if source_name not in self._sources:
@@ -178,12 +177,15 @@ class DividedEngine:
 
     def reports(self) -> list[Mapping[str, Any]]:
         """What every bucket of every fragment reports."""
-        return [runner.report() for runner, _ in self._workers.values()]
+        return [runner.report() for runner in self._runners()]
+
+    def _runners(self) -> Iterator[FragmentRunner]:
+        return (bucket.runner(store) for bucket, store in self._buckets.values())
 
     @property
     def late_rows(self) -> int:
         """How many rows came late, over all buckets; a source that two inputs read counts twice."""
-        return sum(runner.late for runner, _ in self._workers.values())
+        return sum(runner.late for runner in self._runners())
 
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator did in the last micro-batch, over all buckets."""
@@ -200,35 +202,30 @@ class DividedEngine:
 
     def _micro_batch(self, rows: Iterable[ExchangeRow]) -> list[Batch]:
         pending: dict[tuple[int, int], list[Chunk]] = {}
-        for bucket, target, origin, seq, text, content in rows:
-            pending.setdefault((target, bucket), []).append(
-                Chunk(origin, seq, Header.from_json(text), content)
-            )
+
+        def send(rows: Iterable[ExchangeRow]) -> None:
+            for bucket, target, origin, seq, header, blob in rows:
+                chunk = Chunk.of(origin, seq, header, blob)
+                pending.setdefault((target, bucket), []).append(chunk)
+
+        send(rows)
         answers: list[Batch] = []
         for fragment in self._plan.fragments:
             for key in [key for key in pending if key[0] == fragment.number]:
-                runner, store = self._workers[key]
-                answer = runner.process(pending.pop(key), self._clock())
-                store.save(runner.slices(), runner.signatures)
-                if not self._targets[fragment.number]:
+                bucket, store = self._buckets[key]
+                answer = bucket.process(pending.pop(key), self._clock(), store)
+                if bucket.targets:
+                    send(divided_answer(bucket.targets, key[1], answer.batch))
+                else:
                     answers.append(answer.batch)
                     self._promises[key[1]] = answer.batch.progress
-                for number, entry, ids in self._targets[fragment.number]:
-                    header = Header.of_progress(
-                        answer.batch.progress.without_groups(), partition=str(key[1])
-                    )
-                    for bucket, part in divide(answer.batch, entry.keys, ids):
-                        blob = blob_of_batch(part) if len(part) else None
-                        pending.setdefault((number, bucket), []).append(
-                            Chunk(entry.leaf.name, 0, header, blob)
-                        )
         whole = Batch.concat(answers, self._plan.root.schema)
         return [whole.with_progress(self._common())]
 
     def _common(self) -> Progress:
         """What all buckets of the last fragment promise."""
         last = self._plan.fragments[-1].number
-        buckets = [key[1] for key in self._workers if key[0] == last]
+        buckets = [key[1] for key in self._buckets if key[0] == last]
         promises = [self._promises.get(bucket, NO_PROGRESS) for bucket in buckets]
         return reduce(Progress.meet, promises)
 

@@ -109,7 +109,7 @@ class DividedHost:
                 if row.fragment > stage:
                     later.append(row)
                     continue
-                chunk = Chunk(row.origin, row.seq, Header.from_json(row.header), row.blob)
+                chunk = Chunk.of(row.origin, row.seq, row.header, row.blob)
                 here.setdefault(row.bucket, []).append(chunk)
             for bucket, chunks in here.items():
                 store = DictStore(self.stores.setdefault(f"{stage}/{bucket}", {}))

@@ -30,9 +30,11 @@ __all__ = [
     "Store",
     "carried_over",
     "operator_and_slice",
+    "read_json",
     "remove_slices",
     "require_format",
     "slice_name",
+    "write_json",
 ]
 
 _DIRECTORY = "directory"
@@ -41,16 +43,34 @@ STATE_FORMAT = 5
 """Raised when signatures or slices change their meaning; then CHANGELOG.md says so."""
 
 
+class Store(Protocol):
+    """A state store: bytes by name. Changes may be made later, all of them by `settle`."""
+
+    def get(self, name: str) -> bytes | None: ...
+    def put(self, name: str, value: bytes) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def settle(self) -> None: ...
+
+
+def write_json(store: Store, name: str, value: Mapping[str, Any]) -> None:
+    """Write something as JSON with a checksum before it."""
+    text = json.dumps(value).encode()
+    store.put(name, _checksum(text) + text)
+
+
+def read_json(store: Store, name: str, what: str) -> dict[str, Any] | None:
+    """What `write_json` wrote; None: nothing yet. `what` begins the message for a damaged one."""
+    blob = store.get(name)
+    if blob is None:
+        return None
+    if blob[:_DIGITS] != _checksum(blob[_DIGITS:]):
+        raise StateError(f"{what} is damaged (checksum); restore the checkpoint.")
+    value: dict[str, Any] = json.loads(blob[_DIGITS:])
+    return value
+
+
 def _checksum(text: bytes) -> bytes:
     return b"%08x" % zlib.crc32(text)
-
-
-class Store(Protocol):
-    """The part of Spark's `MapState` that is used: keys and values are tuples of one."""
-
-    def getValue(self, key: tuple[str]) -> Any: ...
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None: ...
-    def removeKey(self, key: tuple[str]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -61,7 +81,6 @@ class Memory:
     rows: dict[str, Rows] = field(default_factory=dict)
     marks: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By slice: version and checksum."""
-    runner: Any = None
 
 
 def require_format(saved: Mapping[str, Any], where: str) -> None:
@@ -111,16 +130,9 @@ class SliceStore:
         return directory is not None and bool(directory["token"] == self._memory.token)
 
     def _directory(self) -> dict[str, Any] | None:
-        value = self._store.getValue((_DIRECTORY,))
-        if value is None:
+        directory = read_json(self._store, _DIRECTORY, f"{self._where}: the directory of the state")
+        if directory is None:
             return None
-        blob = bytes(value[0])
-        if blob[:_DIGITS] != _checksum(blob[_DIGITS:]):
-            raise StateError(
-                f"{self._where}: the directory of the state is damaged (checksum); restore the "
-                "checkpoint."
-            )
-        directory: dict[str, Any] = json.loads(blob[_DIGITS:])
         require_format(directory, self._where)
         return directory
 
@@ -137,12 +149,11 @@ class SliceStore:
         self._memory.rows, self._memory.marks, self._memory.token = rows, marks, directory["token"]
 
     def _read(self, name: str, checksum: int) -> Rows:
-        value = self._store.getValue((name,))
-        if value is None:
+        blob = self._store.get(name)
+        if blob is None:
             raise StateError(
                 f"{self._where}: the state lacks the slice {name!r}; restore the checkpoint."
             )
-        blob = bytes(value[0])
         if zlib.crc32(blob) != checksum:
             raise StateError(
                 f"{self._where}: the slice {name!r} of the state is damaged (checksum); restore the"
@@ -166,30 +177,30 @@ class SliceStore:
             if mark is not None and mark[1] == checksum and before[name].equals(rows):
                 marks[name] = mark
                 continue
-            self._store.updateValue((name,), (blob,))
+            self._store.put(name, blob)
             self.written += len(blob)
             marks[name] = (version, checksum)
         for name in memory.marks.keys() - slices.keys():
-            self._store.removeKey((name,))
+            self._store.remove(name)
         directory = {
             "format": STATE_FORMAT,
             "token": version,
             "plan": dict(plan),
             "slices": marks,
         }
-        text = json.dumps(directory).encode()
-        self._store.updateValue((_DIRECTORY,), (_checksum(text) + text,))
+        write_json(self._store, _DIRECTORY, directory)
+        self._store.settle()
         memory.rows, memory.marks, memory.token = dict(slices), marks, version
 
 
 def remove_slices(store: Store) -> None:
     """Remove all that a directory names, and the directory."""
-    value = store.getValue((_DIRECTORY,))
-    if value is None:
+    blob = store.get(_DIRECTORY)
+    if blob is None:
         return
-    for name in json.loads(bytes(value[0])[_DIGITS:])["slices"]:
-        store.removeKey((name,))
-    store.removeKey((_DIRECTORY,))
+    for name in json.loads(blob[_DIGITS:])["slices"]:
+        store.remove(name)
+    store.remove(_DIRECTORY)
 
 
 def slice_name(operator: str, part: str) -> str:

@@ -3,8 +3,8 @@ without a state store.
 
 The only state is the progress of the sources: whether a row is late depends on the promise that
 held when its micro-batch began, which follows from the headers of all earlier chunks.
-`ProgressKeeper` follows them in the driver and saves the progress in the checkpoint; `RowWorker`
-restores, in each task, the progress before its micro-batch.
+`ProgressKeeper` follows them in the driver and saves the progress in the checkpoint; each task
+(`row_task`) starts with the progress before its micro-batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Chunk, Header, read_rows, write_rows
+from thalweg.shards.exchange import Chunk, read_rows, write_rows
 from thalweg.shards.fragments import Exchange, Fragment, FragmentPlan
-from thalweg.shards.worker import Answer, FragmentRunner
+from thalweg.shards.worker import FragmentRunner
 
-__all__ = ["ProgressKeeper", "RowWorker", "SavedProgress", "added", "keeps_nothing"]
+__all__ = ["ProgressKeeper", "SavedProgress", "keeps_nothing", "slices_of"]
 
 SavedProgress = Mapping[str, str]
 """The progress of all sources: slices by name, as text."""
@@ -62,37 +62,6 @@ def _needs_no_order(entry: Exchange, promising: Container[str]) -> bool:
         or facts.progressing
         or source.name in promising
     )
-
-
-class RowWorker:
-    """Runs the fragment on the chunks of one task."""
-
-    def __init__(self, fragment: Fragment, consistency: Consistency) -> None:
-        self._runner = FragmentRunner(fragment, consistency, parts={})
-        self._begin: dict[str, dict[str, int]] = {}
-
-    def start(self, saved: SavedProgress) -> None:
-        """Begin a micro-batch with the progress before it."""
-        self._runner.restore(_slices(saved))
-        self._begin = self._runner.positions()
-
-    def process(self, chunk: Chunk) -> Answer:
-        """The answer to one chunk. Its promise is for the micro-batches that follow."""
-        source_header = chunk.header
-        begin = self._begin.get(chunk.origin, {}).get(source_header.partition)
-        if begin is not None and source_header.begin is not None and source_header.begin < begin:
-            raise StateError(
-                f"source {chunk.origin!r}: input that begins at {source_header.begin} was read "
-                f"already, up to {begin}. The checkpoint's offsets were changed or restored apart. "
-                "Restore the whole checkpoint, or start a new one."
-            )
-        header = Header(partition=source_header.partition, rows=source_header.rows)
-        return self._runner.process([replace(chunk, header=header)], time.time())
-
-    def operators(self) -> dict[str, Any]:
-        """What each operator did with the last chunk."""
-        figures: dict[str, Any] = self._runner.report()["operators"]
-        return figures
 
 
 class ProgressKeeper:
@@ -148,16 +117,18 @@ class ProgressKeeper:
         return self._progress[batch]
 
     def follow(
-        self, batch: int, chunks: Iterable[Chunk], operators: Iterable[Mapping[str, Any]]
+        self, batch: int, chunks: Iterable[Chunk], operators: Mapping[str, OperatorFigures]
     ) -> tuple[int, str]:
-        """Apply the headers of a micro-batch; returns the promise after it, and the report."""
+        """Apply the headers of a micro-batch; returns the promise after it, and the report.
+        `operators` is what each operator did."""
         before = self.before(batch)
-        self._runner.restore(_slices(before))
-        answer = self._runner.process([replace(chunk, blob=None) for chunk in chunks], time.time())
+        self._runner.restore(slices_of(before))
+        answer = self._runner.process([chunk.without_rows() for chunk in chunks], time.time())
         after = _texts(self._runner.slices())
         self._write(batch, before, after)
         self._progress = {batch: before, batch + 1: after}
-        report = self._runner.report() | {"operators": added(operators)}
+        figures = {name: asdict(done) for name, done in operators.items()}
+        report = self._runner.report() | {"operators": figures}
         return answer.batch.progress.cti, json.dumps(report)
 
     def _write(self, batch: int, before: SavedProgress, after: SavedProgress) -> None:
@@ -188,14 +159,6 @@ def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:
     return {name: base64.b64encode(write_rows(rows)).decode() for name, rows in slices.items()}
 
 
-def _slices(saved: SavedProgress) -> dict[str, Rows]:
+def slices_of(saved: SavedProgress) -> dict[str, Rows]:
+    """Saved progress as slices."""
     return {name: read_rows(base64.b64decode(text)) for name, text in saved.items()}
-
-
-def added(operators: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The figures of each operator over all tasks."""
-    total: dict[str, OperatorFigures] = {}
-    for of_task in operators:
-        for name, figures in of_task.items():
-            total[name] = total.get(name, OperatorFigures()) + OperatorFigures(**figures)
-    return {name: asdict(figures) for name, figures in total.items()}

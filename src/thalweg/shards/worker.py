@@ -64,7 +64,12 @@ class Answer:
     rows_read: int
     """Rows of the sources that these chunks come from, before anything was filtered or summed."""
     unwanted: int = 0
-    """Of these, rows that were left out because nobody wants them."""
+    """Of these, rows that were left out because no answer needs them."""
+
+    @property
+    def adjusts(self) -> int:
+        """How many of the elements take something back."""
+        return 0 if self.batch.is_adjust is None else int(self.batch.is_adjust.sum())
 
 
 class FragmentRunner:

@@ -15,8 +15,8 @@ require_package("pyspark", "spark", "thalweg.spark")
 
 if TYPE_CHECKING:
     from thalweg.shards.host_figures import HostedStatus
+    from thalweg.shards.query_figures import QueryStatus
     from thalweg.spark.element_feed import from_elements
-    from thalweg.spark.figures import QueryStatus
     from thalweg.spark.generator_feed import from_generator
     from thalweg.spark.host import SparkHost, host
     from thalweg.spark.merge_feed import merge_logs

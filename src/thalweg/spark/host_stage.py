@@ -4,23 +4,21 @@ later stage, or for the output, passes through."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from thalweg.shards.exchange import EXCHANGE_COLUMNS, Chunk, Header
+from thalweg.shards.exchange import Chunk
 from thalweg.shards.host_worker import HostSpec, StageRunner
-from thalweg.spark.processor import STATE, micro_batch_time
-from thalweg.spark.sent_state import sent, settle
+from thalweg.shards.newest import Newest
+from thalweg.spark.processor import STATE, chunk_of, exchange_row, micro_batch_time
+from thalweg.spark.sent_state import sent
 
 __all__ = ["HostProcessor"]
 
-_exchange_row = cast(Any, Row(*(column.split()[0] for column in EXCHANGE_COLUMNS.split(", "))))
-
-_RUNNERS: dict[tuple[str, int, int], StageRunner] = {}
-_KEPT = 64
-"""Buckets that a worker remembers; of hosts that have ended, the memory goes when others come."""
+_RUNNERS: Newest[tuple[str, int, int], StageRunner] = Newest(64)
+"""Of the newest buckets of this worker; when a host has ended, others take their places."""
 
 
 class HostProcessor(StatefulProcessor):
@@ -32,7 +30,7 @@ class HostProcessor(StatefulProcessor):
         self.use(handle.getMapState(*STATE), handle)
 
     def use(self, state: Any, handle: Any) -> None:
-        """The state variable to work with, and the handle that knows the time."""
+        """The state variable to work with, and the handle with the time."""
         self._state, self._handle = sent(state), handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
@@ -40,27 +38,23 @@ class HostProcessor(StatefulProcessor):
         for row in rows:
             if row["fragment"] > self._stage:
                 yield row
-                continue
-            blob = None if row["blob"] is None else bytes(row["blob"])
-            chunks.append(Chunk(row["origin"], row["seq"], Header.from_json(row["header"]), blob))
+            else:
+                chunks.append(chunk_of(row))
         if not chunks:
             return
-        mark = (self._spec.run, self._stage, int(key[0]))
-        runner = self._runner(mark)
+        place = (self._spec.run, self._stage, int(key[0]))
+        runner = self._runner(place)
         for output in runner.process(chunks, micro_batch_time(self._handle), self._state):
-            yield _exchange_row(*output)
-        settle(self._state)
-        _RUNNERS[mark] = runner
-        while len(_RUNNERS) > _KEPT:
-            del _RUNNERS[next(iter(_RUNNERS))]
+            yield exchange_row(*output)
+        _RUNNERS[place] = runner
 
-    def _runner(self, mark: tuple[str, int, int]) -> StageRunner:
+    def _runner(self, place: tuple[str, int, int]) -> StageRunner:
         """The runner of the last micro-batch if its state is the store's, else a new one. Whatever
         fails now, it is not used again."""
-        kept = _RUNNERS.pop(mark, None)
+        kept = _RUNNERS.pop(place, None)
         if kept is not None and kept.is_current(self._state):
             return kept
-        runner = StageRunner(self._spec, self._stage, mark[2])
+        runner = StageRunner(self._spec, self._stage, place[2])
         runner.load(self._state)
         return runner
 

@@ -27,8 +27,9 @@ from thalweg.shards.egress import (
     unpacker,
 )
 from thalweg.shards.fragments import FragmentPlan
+from thalweg.shards.query_figures import BatchFigures
 from thalweg.shards.record import ProgressRecord
-from thalweg.spark.figures import observed_figures
+from thalweg.spark.observed import observed_figures
 from thalweg.spark.receiver_feed import Received
 from thalweg.spark.session import applied
 from thalweg.spark.stateless import StatelessStage
@@ -68,7 +69,7 @@ class Prepared:
         with applied(self.output.sparkSession, self.settings):
             return writer.start()
 
-    def figures_of(self, progress: Any) -> dict[str, Any] | None:
+    def figures_of(self, progress: Any) -> BatchFigures | None:
         """The figures of the micro-batch that Spark reports of; None: it has none."""
         if self.stage is not None:
             return self.stage.figures.get(progress.batchId)

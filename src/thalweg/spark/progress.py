@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from pyspark import SparkContext
@@ -18,44 +17,15 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.shards.query_figures import BatchFigures
 from thalweg.shards.reports import stuck_inputs
 
-__all__ = ["hear_progress", "progress_line", "show_progress"]
+__all__ = ["hear_progress", "show_progress"]
 
-Hear = Callable[[int, float, dict[str, Any]], None]
-FiguresOf = Callable[[Any], dict[str, Any] | None]
+Hear = Callable[[int, float, BatchFigures], None]
+"""Gets the number, duration in seconds and figures of a micro-batch."""
+FiguresOf = Callable[[Any], BatchFigures | None]
 """The figures of the micro-batch that a report of Spark's is about."""
-
-
-def progress_line(batch: int, seconds: float, figures: dict[str, Any]) -> str:
-    """
-    >>> state = {"state_rows": 9, "state_bytes": 72}
-    >>> changes = {"read": 1000, "cti": 60_000_000, "changes": 7, "adjusts": 2, "late": 1}
-    >>> progress_line(3, 0.5, changes | state)
-    'batch 3  1,000 rows  2,000 rows/s  final up to 1970-01-01 00:01:00  7 changes, 2 retractions  1
-    late  state 9 rows, 72 bytes'
-    """
-    rows = figures.get("read") or 0
-    speed = rows / seconds if seconds else 0.0
-    changes, adjusts, late = (figures.get(name) or 0 for name in ("changes", "adjusts", "late"))
-    state = (
-        f"state {figures.get('state_rows') or 0:,} rows, {figures.get('state_bytes') or 0:,} bytes"
-    )
-    settled = f"final up to {_when(figures.get('cti'))}"
-    answers = f"{changes:,} changes, {adjusts:,} retractions  {late:,} late"
-    return f"batch {batch}  {rows:,} rows  {speed:,.0f} rows/s  {settled}  {answers}  {state}"
-
-
-def _when(cti: int | None) -> str:
-    if cti is None or cti == MIN_TIME:
-        return "nothing yet"
-    if cti == INFINITY:
-        return "the end"
-    try:
-        return str(datetime.fromtimestamp(cti / 1_000_000, UTC).replace(tzinfo=None, microsecond=0))
-    except (OverflowError, ValueError, OSError):
-        return str(cti)
 
 
 def show_progress(
@@ -108,7 +78,7 @@ class _Listener(StreamingQueryListener):
             self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_ByText(self))
         return self._jlistenerobj
 
-    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
+    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
         """The figures of a micro-batch."""
 
     def onQueryStarted(self, event: Any) -> None:
@@ -141,7 +111,7 @@ class _Hearer(_Listener):
         self._hear = hear
         self._ended = ended
 
-    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
+    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
         self._hear(batch, seconds, figures)
 
     def onQueryTerminated(self, event: Any) -> None:
@@ -161,7 +131,7 @@ class _Printer(_Listener):
         super().__init__(spark, query, figures_of)
         self._write = write
 
-    def hear(self, batch: int, seconds: float, figures: dict[str, Any]) -> None:
-        self._write(progress_line(batch, seconds, figures))
-        for warning in stuck_inputs(figures.get("reports") or []):
+    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
+        self._write(figures.line(batch, seconds))
+        for warning in stuck_inputs(figures.reports):
             self._write(f"batch {batch}  WARNING  {warning}")

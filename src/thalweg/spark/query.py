@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, collect_list, struct, when
+from pyspark.sql.functions import col
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.model.clocks import shown_by
@@ -24,20 +24,22 @@ from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import lags
 from thalweg.shards.buckets import bucket_ids
 from thalweg.shards.exchange import EXCHANGE_COLUMNS
+from thalweg.shards.fragment_stage import FragmentSpec
 from thalweg.shards.fragments import Fragment, FragmentPlan, parts_of, sources_of, targets_of
 from thalweg.shards.ingest import Ingest
 from thalweg.shards.module_digests import module_digests
+from thalweg.shards.output import OUTPUT_COLUMNS
 from thalweg.shards.plan_cutting import fragments_of
 from thalweg.shards.record import ProgressRecord, recorded_query
 from thalweg.shards.sources import log_of, name_sources, without_feeds
 from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
 from thalweg.shards.worker import FragmentRunner
 from thalweg.spark.feeds import Feed, feeds_of
-from thalweg.spark.figures import BUCKETS, FIGURE_COLUMNS, FIGURES
 from thalweg.spark.frame_feed import Frame
+from thalweg.spark.observed import with_observed_figures
 from thalweg.spark.pane_sums import summing_of, summing_text
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.processor import OUTPUT_COLUMNS, FragmentProcessor, FragmentSpec
+from thalweg.spark.processor import FragmentProcessor
 from thalweg.spark.receiver_feed import Received, bind_queues
 from thalweg.spark.session import (
     CHECKPOINT_FILES,
@@ -160,7 +162,7 @@ class _Preparation:
                 rows = rows.where(col("fragment") == fragment.number)
             outputs[fragment.number] = self._stage(fragment, ids, rows)
         return self._prepared(
-            _observed(outputs[self.plan.fragments[-1].number]),
+            with_observed_figures(outputs[self.plan.fragments[-1].number]),
             {},
             lags=lags(sources_of(self.plan)),
             receivers={
@@ -284,14 +286,6 @@ def _identity(root: Node, plan: FragmentPlan, buckets: int, consistency: str) ->
     }
     loaded: dict[str, Any] = json.loads(json.dumps(identity))
     return loaded
-
-
-def _observed(output: DataFrame) -> DataFrame:
-    """Figures of each micro-batch, for progress reports: the rows that have some, as they are. The
-    driver adds them up: Spark plans and generates code for every sum anew in each micro-batch, in
-    the driver and in each task."""
-    figures = when(col("kind") != "changes", struct(*FIGURE_COLUMNS))
-    return output.observe(FIGURES, collect_list(figures).alias(BUCKETS))
 
 
 def _read_by(

@@ -9,7 +9,6 @@ import warnings
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -24,10 +23,10 @@ from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.plan.clock import clock_of
 from thalweg.shards.asks import asks_of, write_asks
 from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.query_figures import BatchFigures, QueryFigures, QueryStatus
 from thalweg.shards.reports import combined_why, notes_of_reports, write_reports
 from thalweg.shards.sources import log_of
 from thalweg.spark.failures import is_slow_start, plain_failure
-from thalweg.spark.figures import Figures, QueryStatus
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.progress import hear_progress
 from thalweg.spark.receiver_feed import close_links, silent_receivers
@@ -59,7 +58,7 @@ class RunningQuery:
         self._checkpoint = checkpoint
         self._temporary = temporary
         self._notes = notes
-        self._figures = Figures()
+        self._figures = QueryFigures()
         self._warned: set[str] = set()
         self._attempts = 0
         self.query = self._begin()
@@ -153,24 +152,23 @@ class RunningQuery:
             if figures is not None:
                 self._note(entry.batchId, entry.batchDuration / 1000, figures)
         all_figures = self._figures
-        cti = all_figures.newest.get("cti")
         passed, notes = self._passed()
         stuck = [warning for report in all_figures.reports for warning in report["stuck"]]
         return QueryStatus(
             batches=all_figures.batches,
-            rows=all_figures.totals["read"],
-            exchanged=all_figures.totals["taken"],
-            changes=all_figures.totals["changes"],
-            adjusts=all_figures.totals["adjusts"],
-            late=all_figures.totals["late"],
-            state_rows=all_figures.newest.get("state_rows") or 0,
-            state_bytes=all_figures.newest.get("state_bytes") or 0,
-            cti=self._shown(cti),
+            rows=all_figures.totals.read,
+            exchanged=all_figures.totals.taken,
+            changes=all_figures.totals.changes,
+            adjusts=all_figures.totals.adjusts,
+            late=all_figures.totals.late,
+            state_rows=all_figures.newest.state_rows,
+            state_bytes=all_figures.newest.state_bytes,
+            cti=self._shown(all_figures.newest.cti),
             seconds=progress[-1].batchDuration / 1000 if progress else 0.0,
             active=self.query.isActive,
             operators=dict(all_figures.operators),
-            dead=all_figures.totals["dead"],
-            skipped=all_figures.totals["unwanted"],
+            dead=all_figures.totals.dead,
+            skipped=all_figures.totals.unwanted,
             passed=passed,
             warnings=tuple(
                 dict.fromkeys(
@@ -185,8 +183,8 @@ class RunningQuery:
             ),
         )
 
-    def _shown(self, cti: int | None) -> int | datetime | None:
-        if cti is None or cti in (MIN_TIME, INFINITY):
+    def _shown(self, cti: int) -> int | datetime | None:
+        if cti in (MIN_TIME, INFINITY):
             return INFINITY if cti == INFINITY else None
         return time_value(cti, clock_of(self._ready.plan.root))
 
@@ -214,16 +212,16 @@ class RunningQuery:
         why = combined_why(self._figures.reports, None if start is None else time_us(start))
         return replace(why, clock=clock_of(self._ready.plan.root))
 
-    def _note(self, batch: int, _seconds: float, figures: dict[str, Any]) -> None:
+    def _note(self, batch: int, _seconds: float, figures: BatchFigures) -> None:
         """The figures of one more micro-batch; its reports are left in the checkpoint."""
         if not self._figures.note(batch, figures):
             return
         if self._ready.lags:
             write_asks(self._checkpoint, batch, asks_of(self._figures.reports, self._ready.lags))
         if not self._temporary:
-            write_reports(self._checkpoint, batch, self._figures.texts, run=str(self.query.runId))
+            write_reports(self._checkpoint, batch, figures.reports, run=str(self.query.runId))
 
-    def figures(self) -> dict[int, dict[str, Any]]:
+    def figures(self) -> dict[int, BatchFigures]:
         """The figures of the micro-batches that Spark remembers, by number."""
         by_batch = {
             entry.batchId: self._ready.figures_of(entry) for entry in self.query.recentProgress

@@ -1,4 +1,4 @@
-"""Spark's map state without a wait for each change.
+"""Spark's map state as a store, without a wait for each change.
 
 A worker sends every change to the JVM as a message and waits for its answer: two switches between
 threads and processes for each of some fifty slices of a micro-batch. The JVM answers in order, so
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import copy
 import io
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.streaming.stateful_processor import MapState
 
 from thalweg.errors import StateError
+from thalweg.shards.state import Store
 
-__all__ = ["SentState", "sent", "settle"]
+__all__ = ["SentState", "sent"]
 
 _MOST = 512
 """Answers that may wait. They are small; what waits must fit into the buffer of a socket."""
@@ -23,19 +24,14 @@ _MOST_BYTES = 1 << 20
 """Bytes of changes that wait to be sent."""
 
 
-def sent(state: Any) -> Any:
-    """A state variable of Spark's, whose changes are sent and settled later; another store as it
-    is."""
-    return SentState(state) if isinstance(state, MapState) else state
-
-
-def settle(store: Any) -> None:
-    """Wait until all changes of a store are made."""
-    if isinstance(store, SentState):
-        store.settle()
+def sent(state: Any) -> Store:
+    """A state variable of Spark's as a store; another store as it is."""
+    return SentState(state) if isinstance(state, MapState) else cast(Store, state)
 
 
 class SentState:
+    """The store of a state variable: by name, the bytes of its value."""
+
     def __init__(self, state: Any) -> None:
         self._state = state
         self._answers = _Answers(state._mapStateClient._stateful_processor_api_client)
@@ -44,15 +40,16 @@ class SentState:
         self._unanswered = copy.copy(state)
         self._unanswered._mapStateClient = client
 
-    def getValue(self, key: tuple[str]) -> Any:
+    def get(self, name: str) -> bytes | None:
         self.settle()
-        return self._state.getValue(key)
+        value = self._state.getValue((name,))
+        return None if value is None else bytes(value[0])
 
-    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None:
-        self._unanswered.updateValue(key, value)
+    def put(self, name: str, value: bytes) -> None:
+        self._unanswered.updateValue((name,), (value,))
 
-    def removeKey(self, key: tuple[str]) -> None:
-        self._unanswered.removeKey(key)
+    def remove(self, name: str) -> None:
+        self._unanswered.removeKey((name,))
 
     def settle(self) -> None:
         """Wait until all changes are made."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col
 
 from thalweg.errors import StateError
 from thalweg.io.element_log import ElementLog
@@ -17,6 +18,7 @@ from thalweg.model.printing import printable
 from thalweg.plan.clock import clock_of
 from thalweg.shards.element_output import OutputPart, elements_of_output
 from thalweg.shards.kept_table import KeptTable
+from thalweg.shards.output import OutputKind
 from thalweg.shards.sink_folder import SinkFolder
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.receiver_feed import finish_batches
@@ -185,7 +187,9 @@ def _log_sink(log: ElementLog, ready: Prepared) -> Deliver:
     buckets = 1 if last.single else ready.buckets
 
     def write(batch: MicroBatch) -> None:
-        rows = batch.packed.where("kind in ('changes', 'figures')").select("kind", "cti", "blob")
+        rows = batch.packed.where(_is(OutputKind.CHANGES, OutputKind.FIGURES)).select(
+            "kind", "cti", "blob"
+        )
         parts = [
             OutputPart(row["kind"], row["cti"], None if row["blob"] is None else bytes(row["blob"]))
             for row in rows.collect()
@@ -195,8 +199,13 @@ def _log_sink(log: ElementLog, ready: Prepared) -> Deliver:
     return write
 
 
+def _is(*kinds: OutputKind) -> Column:
+    """The condition for rows of these kinds."""
+    return col("kind").isin(*map(str, kinds))
+
+
 def _changes(packed: DataFrame) -> list[bytes]:
-    rows = packed.where("kind = 'changes'").select("blob").collect()
+    rows = packed.where(_is(OutputKind.CHANGES)).select("blob").collect()
     return [bytes(row["blob"]) for row in rows]
 
 
