@@ -1,5 +1,5 @@
-"""A fragment at work in one bucket, from the chunks of a micro-batch to rows of the next exchange or
-of the output; its state is in a store.
+"""A fragment at work in one bucket: from the chunks of a micro-batch to rows of the next exchange
+or of the output, with its state in a store.
 
 Between micro-batches the runner is kept in memory. It is used again only where the store still has
 the state that the runner wrote (see `state`).
@@ -115,7 +115,7 @@ class FragmentBucket:
             yield from self._output(answer, report, size, messages)
 
     def _rows_read(self, answer: Answer) -> tuple[int, int]:
-        """The rows that were read and those left out, counted in one bucket: all see all headers."""
+        """Rows that were read, and those left out: the first bucket counts for all."""
         is_first = self._bucket == self._spec.first
         return (answer.rows_read, answer.unwanted) if is_first else (0, 0)
 
