@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.model.nested import nested_texts
 from thalweg.model.rows import Codes, encode, encode_together, take_column
-from thalweg.model.time import greatest, least
+from thalweg.model.time import least
 
 __all__ = ["KeyIndex"]
 
@@ -217,22 +217,16 @@ class _Integers:
     _TABLE = 2**20
 
     def __init__(self) -> None:
-        self._low, self._high = 0, -1
-        self._table: Codes | None = np.empty(0, np.int64)
+        self._low = 0
+        self._table: Codes | None = np.full(1, -1, np.int64)
+        """The number of each value from `_low` on. The first and the last place are of values
+        without a number, so that values beyond both ends are found there."""
         self._sorted = self._numbers = np.empty(0, np.int64)
 
     def find(self, values: Codes) -> Codes:
         """The number of each value, -1 where it has none."""
-        low, high = least(values), greatest(values)
-        if self._table is not None and low >= self._low and high <= self._high:
-            return self._table[values - self._low]
-        if not len(self._sorted):
-            return np.full(len(values), -1, np.int64)
         if self._table is not None:
-            inside = (values >= self._low) & (values <= self._high)
-            return np.where(
-                inside, self._table[np.where(inside, values, self._low) - self._low], -1
-            )
+            return self._table.take(values - self._low, mode="clip")
         if len(values) > _TIDY_FROM:
             encoded = pa.array(values).dictionary_encode()
             numbers: Codes = self._search(encoded.dictionary.to_numpy())[encoded.indices.to_numpy()]
@@ -254,14 +248,14 @@ class _Integers:
         order = np.argsort(every, kind="stable")
         self._sorted, self._numbers = every[order], number[order]
         low, high = int(self._sorted[0]), int(self._sorted[-1])
-        if self._table is None or high - low >= self._TABLE + 4 * len(every):
-            self._table = None
-            return
         # Room beyond both ends: keys that grow one by one do not make a new table each time.
         room = max(64, (high - low) // 4)
-        if self._high < self._low or low < self._low or high > self._high:
-            self._low, self._high = max(low - room, -(2**63)), min(high + room, 2**63 - 1)
-            self._table = np.full(self._high - self._low + 1, -1, np.int64)
+        fits = low - room >= -(2**63) and high + room < 2**63
+        if self._table is None or not fits or high - low >= self._TABLE + 4 * len(every):
+            self._table = None
+        elif low <= self._low or high >= self._low + len(self._table) - 1:
+            self._low = low - room
+            self._table = np.full(high - low + 2 * room + 1, -1, np.int64)
             self._table[self._sorted - self._low] = self._numbers
         else:
             self._table[values - self._low] = numbers

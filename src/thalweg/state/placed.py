@@ -199,10 +199,11 @@ class PlacedSlices(Generic[T]):
                 del self._slices[number]
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have got new numbers, in the same order. What was written stays as it is: keys."""
-        for part in self._parts():
-            part.items = part.items.renumbered(moved)
-            part.order = part.keys = None
+        """Groups have new numbers, in the same order. What was written stays as it is: keys."""
+        self._tail.renumber(moved)
+        for parts in self._slices.values():
+            for part in parts:
+                part.renumber(moved)
 
     # --------------------------------------------------------------------------------------------
     # find

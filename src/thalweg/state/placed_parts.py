@@ -97,6 +97,11 @@ class Part(Generic[T]):
         self.skipped += count
         return gone
 
+    def renumber(self, moved: Codes) -> None:
+        """Groups have new numbers, in the same order. What was written stays as it is: keys."""
+        self.items = self.items.renumbered(moved)
+        self.order = self.keys = None
+
     def until(self, place: int) -> int:
         """How many items lie before a place."""
         self.arrange()
@@ -108,7 +113,8 @@ class Tail(Generic[T]):
 
     def __init__(self, concat: Callable[[Sequence[T]], T]) -> None:
         self._concat = concat
-        self._joined: Part[T] | None = None
+        self._items: T | None = None
+        self._part: Part[T] | None = None
         self._added: list[T] = []
         """Items that came since the others were joined."""
         self._passed: int | None = None
@@ -118,28 +124,46 @@ class Tail(Generic[T]):
 
     def add(self, items: T) -> None:
         if self._passed is not None and least(items.place) <= self._passed:
-            self.part()
+            self.items()
         self._added.append(items)
         self.count += len(items)
 
-    def part(self) -> Part[T] | None:
+    def items(self) -> T | None:
         """All items, or None."""
         if self._added:
-            parts = self._added if self._joined is None else [self._joined.items, *self._added]
-            self._joined, self._added = Part(self._concat(parts)), []
-        if self._passed is not None and self._joined is not None:
-            after = self._joined.items.place > self._passed
+            parts = self._added if self._items is None else [self._items, *self._added]
+            self._hold(self._concat(parts))
+        passed, self._passed = self._passed, None
+        if passed is not None and self._items is not None:
+            after = self._items.place > passed
             if np.count_nonzero(after) < len(after):
-                self.replace(self._joined.items.take(after.nonzero()[0]))
-        self._passed = None
-        self.count = 0 if self._joined is None else len(self._joined.items)
-        return self._joined
+                self.replace(self._items.take(after.nonzero()[0]))
+        return self._items
+
+    def part(self) -> Part[T] | None:
+        """All items as a part, or None."""
+        items = self.items()
+        if self._part is None and items is not None:
+            self._part = Part(items)
+        return self._part
 
     def replace(self, items: T | None, written: Rows | None = None) -> None:
         """Hold these items instead."""
-        self._added, self._passed = [], None
-        self._joined = Part(items, written=written) if items is not None and len(items) else None
-        self.count = 0 if self._joined is None else len(self._joined.items)
+        self._passed = None
+        self._hold(None if items is None or not len(items) else items)
+        if self._items is not None and written is not None:
+            self._part = Part(self._items, written=written)
+
+    def _hold(self, items: T | None) -> None:
+        self._items, self._part, self._added = items, None, []
+        self.count = 0 if items is None else len(items)
+
+    def renumber(self, moved: Codes) -> None:
+        """Groups have new numbers. What was written stays as it is: keys."""
+        part = self.part()
+        if part is not None:
+            part.renumber(moved)
+            self._items = part.items
 
     def drop_until(self, place: int) -> None:
         """Forget the items up to and including a place."""
@@ -148,18 +172,18 @@ class Tail(Generic[T]):
 
     def take_until(self, place: int) -> T | None:
         """Remove and return the items up to and including a place."""
-        part = self.part()
-        if part is None:
+        items = self.items()
+        if items is None:
             return None
-        before = part.items.place <= place
+        before = items.place <= place
         count = np.count_nonzero(before)
         if not count:
             return None
         if count == len(before):
-            self.replace(None)
-            return part.items
-        self.replace(part.items.take((~before).nonzero()[0]))
-        return part.items.take(before.nonzero()[0])
+            self._hold(None)
+            return items
+        self._hold(items.take((~before).nonzero()[0]))
+        return items.take(before.nonzero()[0])
 
 
 def key_of(group: Codes, place: Codes) -> Codes:

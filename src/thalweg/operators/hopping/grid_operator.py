@@ -41,12 +41,13 @@ C = TypeVar("C")
 @dataclass(slots=True)
 class Arrivals(Generic[R]):
     """The changes of a batch as they are held: the group of each, and its windows, which are
-    first .. beyond - 1."""
+    first .. beyond - 1. Where some are `late`, they are in windows that may have answers out."""
 
     rows: R
     group: Codes
     first: Codes
     beyond: Codes
+    late: bool = False
 
 
 class GridOperator(Operator, Generic[R, C]):
@@ -88,11 +89,12 @@ class GridOperator(Operator, Generic[R, C]):
         release = self._release
         delta = self.project(batch)
         release.see(delta.start, delta.end)
-        first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        arrivals = self.read(delta, first, beyond)
+        beyond_of = self._grid.beyond if release.endless else self._grid.beyond_finite
+        arrivals = self.read(delta, self._grid.first(delta.start), beyond_of(delta.end))
         if arrivals is None:
             return
         if least(arrivals.first) <= release.released:
+            arrivals.late = True
             low, length = release.open_windows(arrivals.first, arrivals.beyond)
             if np.count_nonzero(length):
                 changes.append(self.revise(arrivals, low, length))

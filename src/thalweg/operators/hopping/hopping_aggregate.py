@@ -31,7 +31,7 @@ from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import greatest, least
+from thalweg.model.time import least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
@@ -123,13 +123,13 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         """Keep where cells enter and leave; what has entered already goes to the running totals."""
         out, cells, beyond = self._release.released, arrivals.rows, arrivals.beyond
         entering, leaving = cells, cells.leaving_at(beyond)
-        if least(cells.window) <= out:
+        if arrivals.late:
             entered, leaves = cells.window <= out, beyond > out
             self._late = self._concat([self._late, cells.where(entered & leaves)])
             if len(self._late) > len(self._running) // _LATE + _FEW:
                 self._running, self._late = self._totals(), self._none
             entering, leaving = cells.where(~entered), leaving.where(leaves)
-        if greatest(beyond) == FOREVER:
+        if self._release.endless:
             leaving = leaving.where(leaving.window != FOREVER)
         self._entries.add(entering)
         self._entries.add(leaving)

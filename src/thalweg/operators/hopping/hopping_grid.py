@@ -40,9 +40,16 @@ class Grid:
 
     def beyond(self, end: Times) -> Codes:
         if not len(end) or greatest(end) != INFINITY:
-            return -((self.offset - end) // self.hop)
+            return self.beyond_finite(end)
         endless = end == INFINITY
-        return np.where(endless, FOREVER, -((self.offset - np.where(endless, 0, end)) // self.hop))
+        return np.where(endless, FOREVER, self.beyond_finite(np.where(endless, 0, end)))
+
+    def beyond_finite(self, end: Times) -> Codes:
+        """`beyond` of ends of which none is infinite."""
+        beyond: Codes = self.offset - end
+        np.floor_divide(beyond, self.hop, out=beyond)
+        np.negative(beyond, out=beyond)
+        return beyond
 
     def inside(self, first: Codes, beyond: Codes, low: int, high: int) -> tuple[Codes, Codes]:
         """Of windows first .. beyond - 1 those among low .. high: the first one, and how many."""
@@ -101,11 +108,14 @@ class Release(Reached):
     horizon: int = MIN_TIME
     closed: int = NEVER
     released: int = NEVER
+    endless: bool = False
+    """Whether there was a row without an end."""
 
     def see(self, start: Times, end: Times) -> None:
         """New rows: the watermark and the horizon move."""
         newest, latest = greatest(start), greatest(end)
         if latest == INFINITY:
+            self.endless = True
             latest = int(end[end != INFINITY].max(initial=MIN_TIME))
         if newest > self.watermark:
             self.watermark = newest

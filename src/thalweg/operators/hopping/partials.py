@@ -21,6 +21,9 @@ __all__ = ["Partials"]
 
 Numbers = npt.NDArray[np.int64]
 
+_FEW = 1_024
+"""Of so few rows equal columns are not worth looking for: of many they are summed once."""
+
 
 class Partials:
     """The partial columns of some calls, and how rows become partials and partials results."""
@@ -44,10 +47,10 @@ class Partials:
                 continue
             parts = call.aggregate.numbers_of_rows(self._arguments.values(index, column, start))
             for place, numbers in zip(places, parts, strict=True):
-                if once:
-                    columns[place] = weight if _are_ones(numbers) else numbers
-                else:
+                if not once:
                     columns[place] = numbers * weight
+                elif len(numbers) <= _FEW or not _are_ones(numbers):
+                    columns[place] = numbers
         return columns
 
     def results(self, sums: Numbers) -> list[pa.Array]:

@@ -70,7 +70,6 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         self._gate = Gate(inner.schema, consistency, settled="end")
         self._progress = NO_PROGRESS
         self._watermark = MIN_TIME
-        self._endless = False
         self._apart = False
         """Whether there was a promise for a group."""
         self._kept = 0
@@ -85,18 +84,17 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         return self._apart
 
     def process(self, port: int, batch: Batch) -> Batch:
-        if len(batch) and not self._endless:
-            self._endless = greatest(batch.end) == INFINITY
-        given = batch.progress
-        if not (self._apart or given.scoped or given.column_promises or given.areas):
+        progress = batch.progress
+        if not (self._apart or progress.scoped or progress.column_promises or progress.areas):
             return self.inner.process(port, batch)
-        promised = self._of_keys(given)
+        promised = self._of_keys(progress)
         if not self._apart:
             if not promised.speaks_of_groups and not promised.column_promises:
                 return self.inner.process(port, batch)
             self._set_apart()
         if len(batch):
-            self._watermark = max(self._watermark, int(batch.start.max()))
+            self._watermark = max(self._watermark, greatest(batch.start))
+            self._release.endless |= greatest(batch.end) == INFINITY
         news = {
             scope: time
             for scope, time in promised.scoped.items()
@@ -197,7 +195,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def _bounded(self, batch: Batch) -> Progress:
         progress = self._progress
-        if not self._endless or not progress.speaks_of_groups:
+        if not self._release.endless or not progress.speaks_of_groups:
             return progress
         horizon = max(self._horizon(batch), progress.cti)
         return replace(
@@ -218,7 +216,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             self._release.watermark = max(self._release.watermark, min(ahead, latest))
 
     def snapshot(self) -> Slices:
-        marks = [self._watermark, int(self._endless), int(self._apart)]
+        marks = [self._watermark, int(self._release.endless), int(self._apart)]
         slices = {
             **self.inner.snapshot(),
             "groups_marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
@@ -232,7 +230,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         inner = {name: rows for name, rows in slices.items() if name.split("/")[0] not in _OWN}
         self.inner.restore(inner)
         watermark, endless, apart = slices["groups_marks"].column(0).to_pylist()
-        self._endless = bool(endless)
+        self._release.endless = bool(endless)
         if apart:
             self._set_apart()
             self._gate.restore(dict(slices))
