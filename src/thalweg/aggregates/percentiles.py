@@ -81,19 +81,27 @@ class Percentile(ValueAtShare):
         self, values: pa.Array, member: Codes, cell: Codes, cells: int, kind: pa.DataType
     ) -> pa.Array:
         sorted_, begins, counts = _sorted_cells(values, member, cell, cells)
-        found = counts > 0
+        some = counts.nonzero()[0]
+        full = len(some) == cells
+        if not full:
+            begins, counts = begins[some], counts[some]
         numbers = plain_floats(values)
-        rank = self.p * np.maximum(counts - 1, 0)
-        low = np.floor(rank).astype(np.int64)
-        high = np.minimum(low + 1, np.maximum(counts - 1, 0))
-        result = np.zeros(cells)
-        below = numbers[sorted_[(begins + low)[found]]]
-        above = numbers[sorted_[(begins + high)[found]]]
-        share = (rank - low)[found]
-        with np.errstate(invalid="ignore", over="ignore"):
+        rank = self.p * (counts - 1)
+        low = rank.astype(np.int64)
+        share, low = rank - low, low + begins
+        below = numbers[sorted_[low]]
+        above = numbers[sorted_[np.minimum(low + 1, begins + counts - 1)]]
+        if pa.types.is_floating(values.type):
+            with np.errstate(invalid="ignore", over="ignore"):  # of infinities and huge values
+                between = below + share * (above - below)
+            between = np.where((share == 0) | (below == above), below, between)
+        else:
             between = below + share * (above - below)
-        result[found] = np.where((share == 0) | (below == above), below, between)
-        return pa.array(result, kind, mask=~found if len(below) < cells else None)
+        if full:
+            return pa.array(between, kind)
+        result, empty = np.zeros(cells), np.ones(cells, np.bool_)
+        result[some], empty[some] = between, False
+        return pa.array(result, kind, mask=empty)
 
 
 @dataclass(frozen=True, slots=True)

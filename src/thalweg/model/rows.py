@@ -265,11 +265,12 @@ def whole_numbers(columns: Sequence[pa.Array | Times]) -> list[Times] | None:
 
 def _encode_few(numbers: list[Times]) -> tuple[Codes, int]:
     """Codes of a few rows: sorted once by all columns, instead of encoded column by column."""
-    columns = np.array(numbers)
-    order = np.lexsort(columns)
-    ordered = columns[:, order]
+    order = np.lexsort(numbers)
+    differs = np.zeros(len(order) - 1, np.bool_)
+    for column in numbers:
+        ordered = column.take(order)
+        differs |= ordered[1:] != ordered[:-1]
     place = np.zeros(len(order), np.int64)
-    differs = np.logical_or.reduce(ordered[:, 1:] != ordered[:, :-1], axis=0)
     np.add.accumulate(differs, dtype=np.int64, out=place[1:])
     codes = np.empty(len(order), np.int64)
     codes[order] = place

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,17 @@ _LENGTHS = 16
 """So many different numbers of windows that rows are in are put together one by one."""
 
 
+@dataclass(slots=True)
+class Members:
+    """Rows and their windows: `row[i]` is a row of `window[i]`, and `cell[i]` one of the numbers
+    0 .. cells - 1 of its group in that window."""
+
+    row: Codes
+    window: Codes
+    cell: Codes
+    cells: int
+
+
 class HoppingRowsKernel(ComparingGridOperator[Delta]):
     """The shared part: the rows of windows that are not closed."""
 
@@ -69,8 +81,8 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         """The changes a batch makes to the rows that are held."""
 
     @abstractmethod
-    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
-        """What the windows give; `member` is a row of `window` (rows have weight one)."""
+    def give(self, rows: Delta, members: Members) -> Delta:
+        """What windows give, from their rows; rows have weight one."""
 
     def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta]:
         return Arrivals(delta, self._held.group_of(delta.payload), first, beyond)
@@ -86,22 +98,25 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         return self._answers(*self._held.of_groups(groups, since, until), low, high)
 
     def _answers(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
-        """The answers of the windows low .. high, from their rows."""
-        first, length = self._grid.inside(
-            self._grid.first(rows.start), self._grid.beyond(rows.end), low, high
-        )
-        count = np.count_nonzero(length)
-        if not count:
+        """The answers of the windows low .. high, from the rows between their bounds."""
+        if not len(rows):
             return self._nothing
-        if count < len(length):
-            inside = length > 0
-            rows, group = rows.filter(inside), group[inside]
-            first, length = first[inside], length[inside]
         if greatest(rows.weight) > 1:
-            which = np.repeat(np.arange(len(rows)), rows.weight)
-            first, length, group, rows = first[which], length[which], group[which], units(rows)
-        member, window = ranges(first, length)
-        return self.give(rows, member, window, group[member])
+            group, rows = group.repeat(rows.weight), units(rows)
+        if low < high:
+            return self._of_several(rows, group, low, high)
+        cell, cells = encode([group], len(rows))
+        window = np.full(len(rows), low)
+        return self.give(rows, Members(np.arange(len(rows)), window, cell, cells))
+
+    def _of_several(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+        """The answers of several windows."""
+        first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
+        row, window = ranges(*self._grid.inside(first, beyond, low, high))
+        if not len(row):  # all rows lie in gaps between windows
+            return self._nothing
+        cell, cells = encode([group[row], window], len(row))
+        return self.give(rows, Members(row, window, cell, cells))
 
     def _stamped(self, payload: Rows, window: Codes) -> Delta:
         start = self._grid.start(window)
@@ -167,41 +182,37 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
             delta.weight,
         )
 
-    def _answers(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+    def _of_several(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
         sums = self._sums
         if sums is None:
-            return super()._answers(rows, group, low, high)
+            return super()._of_several(rows, group, low, high)
         first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
-        many = np.minimum(beyond, high + 1) - np.maximum(first, low)
-        inside = many > 0
-        if int(many[inside].sum()) <= _FEW_WINDOWS * len(rows):
-            return super()._answers(rows, group, low, high)
+        _, many = self._grid.inside(first, beyond, low, high)
         length = beyond - first
-        if not inside.all():
-            rows, group = rows.filter(inside), group[inside]
-            first, length = first[inside], length[inside]
-        if len(np.unique(length)) > _LENGTHS:
-            return super()._answers(rows, group, low, high)
-        if not (rows.weight == 1).all():
-            which = np.repeat(np.arange(len(rows)), rows.weight)
-            first, length, group, rows = first[which], length[which], group[which], units(rows)
+        if int(many.sum()) <= _FEW_WINDOWS * len(rows) or len(np.unique(length)) > _LENGTHS:
+            return super()._of_several(rows, group, low, high)
+        inside = many > 0
+        rows, group, first, length = (
+            rows.filter(inside),
+            group[inside],
+            first[inside],
+            length[inside],
+        )
         parts = sums.of_rows(rows.payload, rows.start)
         found = parts_of_windows(sums, parts, group, first, length, (low, high))
         columns = [take_column(rows.payload.column(name), found.row) for name in self._keys]
         columns += sums.results(found.parts)
         return self._stamped(pa.RecordBatch.from_arrays(columns, schema=self.schema), found.window)
 
-    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
-        cell, cells = encode([group, window], len(member))
-        representative = representatives(cell, cells)
-        row = member[representative]
+    def give(self, rows: Delta, members: Members) -> Delta:
+        representative = representatives(members.cell, members.cells)
+        row = members.row[representative]
         columns = [take_column(rows.payload.column(name), row) for name in self._keys]
         columns += self._arguments.reduce(
-            rows.payload.column, rows.start, member, cell, cells, self.schema
+            rows.payload.column, rows.start, members.row, members.cell, members.cells, self.schema
         )
-        return self._stamped(
-            pa.RecordBatch.from_arrays(columns, schema=self.schema), window[representative]
-        )
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return self._stamped(payload, members.window[representative])
 
 
 class HoppingTopKKernel(HoppingRowsKernel):
@@ -220,9 +231,9 @@ class HoppingTopKKernel(HoppingRowsKernel):
     def project(self, batch: Batch) -> Delta:
         return self._ranking.project(batch)
 
-    def give(self, rows: Delta, member: Codes, window: Codes, group: Codes) -> Delta:
-        cell, _ = encode([group, window], len(member))
-        best, rank = self._ranking.best(rows.payload.column(ORDER), member, cell)
-        which = member[best]
+    def give(self, rows: Delta, members: Members) -> Delta:
+        order = rows.payload.column(ORDER)
+        best, rank = self._ranking.best(order, members.row, members.cell)
+        which = members.row[best]
         columns = [take_column(column, which) for column in rows.payload.columns[:-1]]
-        return self._stamped(self._ranking.answer(columns, rank), window[best])
+        return self._stamped(self._ranking.answer(columns, rank), members.window[best])
