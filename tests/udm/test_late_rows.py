@@ -13,11 +13,12 @@ import pytest
 import thalweg as tw
 from thalweg.graph import build_graph
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Rows
+from thalweg.model.rows import Codes, Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.module_kernel import ModuleKernel
 from thalweg.operators.modules.paned_apply import PanedApplyKernel
+from thalweg.operators.snapshot.snapshot_apply import SnapshotApplyKernel
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.state import Hits
 
@@ -25,7 +26,8 @@ SCHEMA = pa.schema([("v", pa.float64())])
 S = tw.source("s", SCHEMA)
 INSERTED = tw.source("s", SCHEMA, insert_only=True)
 QUERIES = {
-    "snapshot": S.snapshot().apply("average", "v"),
+    "snapshot": S.snapshot().apply("median", "v"),
+    "snapshot, in columns": S.snapshot().apply("average", "v"),
     "snapshot, ends matter": S.snapshot().apply("time_weighted_average", "v", clip="none"),
     "hopping, in steps": S.hopping(20, 10).apply("average", "v"),
     "hopping, whole": S.hopping(20, 10).apply("median", "v"),
@@ -38,6 +40,7 @@ QUERIES = {
     "count, in columns": S.count_by_start(3).apply("average", "v"),
     "count by end, in columns": S.count_by_end(3).apply("average", "v"),
 }
+KERNELS = ModuleKernel | PanedApplyKernel | WindowEngine | SnapshotApplyKernel
 FEW, MANY = 1_000, 20_000
 
 
@@ -46,9 +49,7 @@ def kernel_with(query: tw.Stream, rows: int) -> Operator:
     answered."""
     graph, _ = build_graph(query.node, Consistency("speculative"))
     (kernel,) = [
-        operator.kernel
-        for operator in graph.operators
-        if isinstance(operator.kernel, ModuleKernel | PanedApplyKernel | WindowEngine)
+        operator.kernel for operator in graph.operators if isinstance(operator.kernel, KERNELS)
     ]
     kernel.process(0, batch(np.arange(rows) * 4, 3))
     kernel.snapshot()
@@ -64,14 +65,19 @@ def batch(start: np.ndarray[tuple[int], np.dtype[np.int64]], duration: int) -> B
 def counted_rows() -> Iterator[list[int]]:
     """The rows that are taken from state, as long as it lasts."""
     counts: list[int] = []
-    plain = Hits.payload
+    whole, one_column = Hits.payload, Hits.column
 
     def payload(self: Hits, names: list[str] | None = None) -> Rows:
         counts.append(len(self))
-        return plain(self, names)
+        return whole(self, names)
+
+    def column(self: Hits, name: str, which: Codes | None = None) -> pa.Array:
+        counts.append(len(self))
+        return one_column(self, name, which)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Hits, "payload", payload)
+        patch.setattr(Hits, "column", column)
         yield counts
 
 

@@ -128,6 +128,9 @@ LAWS |= {
     "scoped promises, sessions in columns": Law(
         lambda: apply("t.partial", WINDOWS["session"], GROUPED, ("k",)), scoped
     ),
+    "scoped promises, snapshots in columns": Law(
+        lambda: apply("t.partial", WINDOWS["snapshot"], GROUPED, ("k",)), scoped
+    ),
     "operator in columns over session": law("t.wide", "session", keys=("k",)),
     "partial over session": law("t.partial", "session", keys=("k",)),
     "scoped promises, count": Law(

@@ -50,6 +50,7 @@ from thalweg.operators.rows.union import UnionKernel
 from thalweg.operators.rows.where import WhereKernel
 from thalweg.operators.snapshot.distinct import DistinctKernel
 from thalweg.operators.snapshot.snapshot_aggregate import SnapshotAggregateKernel
+from thalweg.operators.snapshot.snapshot_apply import SnapshotApplyKernel
 from thalweg.operators.snapshot.top_k import TopKKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
@@ -154,7 +155,8 @@ def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
 
 def _apply(node: nodes.WindowApply, consistency: Consistency) -> Operator:
     if node.at_once:
-        return held_module_engine(node, consistency)
+        cut = isinstance(node.window, SnapshotWindow)
+        return (SnapshotApplyKernel if cut else held_module_engine)(node, consistency)
     if not isinstance(node.window, HoppingWindow):
         return WindowApplyKernel(node, consistency)
     if node.in_panes:

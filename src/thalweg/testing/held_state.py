@@ -254,6 +254,7 @@ CASES: dict[str, Case] = {
         lambda a, _: a.slide_by_tuple(20).using("bins").aggregate(**SUMS),
         declared={"insert_only": True},
     ),
+    "SnapshotApplyKernel": Case(lambda a, _: _grouped(a).snapshot().apply("average", "v")),
     "GridApplyKernel": Case(lambda a, _: _grouped(a).hopping(20, 10).apply("average", "v")),
     "WindowApplyKernel": Case(
         lambda a, _: _grouped(a).count_by_start(3).apply("average", "v", on_error="skip")

@@ -121,10 +121,14 @@ class _Part:
     """Rows that start at or after this are not looked at."""
     boundary: Times
     """Where the first window starts that is evaluated, if rows are alive across `since`."""
+    stop: Times | None = None
+    """Where the last window ends that is evaluated, INFINITY where there may be any later ones;
+    None: there may be everywhere."""
 
     def stretch(self) -> tuple[Codes, Times, Times]:
         """The groups; after when and before when their rows are looked at."""
-        return self.group, np.minimum(self.since, self.front), self.until
+        until = self.until if self.stop is None else np.minimum(self.until, self.stop)
+        return self.group, np.minimum(self.since, self.front), until
 
     def filter(self, mask: Bools) -> _Part:
         columns = (self.group, self.since, self.front, self.until, self.boundary)
@@ -225,10 +229,12 @@ class SnapshotKernel(Operator):
         since = np.full(len(touched), INFINITY)
         np.minimum.at(since, group, np.concatenate([changed, first.start[due]]))
         base = self._boundary[touched]
-        until = np.full(len(touched), INFINITY)
-        part = _Part(touched, since, first.start[touched], until, base)
+        ever = np.full(len(touched), INFINITY)
+        part = _Part(touched, since, first.start[touched], ever, base)
         if self._gate.lags:
             part = self._part_near(part)
+        elif not self._held.is_small:
+            self._stop_early(part, delta, group)
         held, sent = self._sent(part)
         group = group[: len(delta)]
         self._held.apply(delta, number, (np.maximum(delta.start, base[group]),))
@@ -252,6 +258,19 @@ class SnapshotKernel(Operator):
             return delta.start
         promised = promises_of_rows(progress, delta.payload, progress.scope_columns)
         return np.where(delta.start >= promised, delta.start, delta.end)
+
+    def _stop_early(self, part: _Part, delta: Delta, group: Codes) -> None:
+        """Where all windows near a change have left, it reaches no further than to the first end of
+        a row behind it, where a window ends before the change and after it. `group` are the
+        positions of the changed groups and, behind them, of those of which a window may leave."""
+        latest = np.full(len(part.group), MIN_TIME)
+        np.maximum.at(latest, group[: len(delta)], delta.end)
+        latest[group[len(delta) :]] = INFINITY
+        early = ((part.front > part.since) & (latest < part.front)).nonzero()[0]
+        if len(early):
+            stop = self._held.first_end_after(part.group[early], latest[early])
+            part.stop = np.full(len(part.group), INFINITY)
+            part.stop[early] = np.where(stop <= part.front[early], stop, INFINITY)
 
     def _part_near(self, part: _Part) -> _Part:
         """Where rows may start long after the threshold: without groups of which only windows
@@ -293,6 +312,8 @@ class SnapshotKernel(Operator):
             self._note_waiting(part, _NONE, _NONE, _NONE)
             return self._nothing
         code, end, boundary = both.owner, both.end, part.boundary
+        if part.stop is not None:
+            np.minimum(end, part.stop[code], out=end)
         if len(sent):
             code[len(rows) :] += count
             end[len(rows) :] = np.minimum(end[len(rows) :], part.front[sent.owner])
@@ -315,23 +336,29 @@ class SnapshotKernel(Operator):
         leaves = self._gate.leaves(lambda: part.group[code % count], start, end)
         if greatest(code) >= count:
             leaves |= code >= count
+        if part.stop is not None:
+            leaves |= part.stop[code % count] != INFINITY
         waits = (~leaves).nonzero()[0]
         self._note_waiting(part, code[waits], start[waits], end[waits])
         return alive[leaves]
 
     def _note_waiting(self, part: _Part, code: Codes, start: Times, end: Times) -> None:
         """Of the windows that wait, which are in the order of groups and time, the first ones."""
-        front, until = np.full((2, len(part.group)), INFINITY)
+        group = part.group
+        front, until = np.full((2, len(group)), INFINITY)
         front[code[::-1]], until[code[::-1]] = start[::-1], end[::-1]
         if self._gate.lags:
             until = np.minimum(until, part.until)
             missing = ((front == INFINITY) & (until < INFINITY)).nonzero()[0]
             if len(missing):  # what comes next starts later than was looked
-                group, since = part.group[missing], until[missing] - 1
-                later = self._held.find(group, since, np.full(len(missing), INFINITY))
+                late, since = group[missing], until[missing] - 1
+                later = self._held.find(late, since, np.full(len(missing), INFINITY))
                 np.minimum.at(front, missing[later.owner], later.start)
                 until[missing] = np.minimum(front[missing], INFINITY - 1) + 1
-        self._gate.first.set(part.group, front, until)
+        if part.stop is not None:  # behind a stop others may wait
+            whole = (part.stop == INFINITY).nonzero()[0]
+            group, front, until = group[whole], front[whole], until[whole]
+        self._gate.first.set(group, front, until)
 
     def _forget(self, before: Progress) -> None:
         """Drop what no later change can touch; the last boundary stays with the rows across it."""

@@ -240,13 +240,14 @@ class WindowApply(ModuleOperator, GroupedOperator):
         """Whether windows are computed from their rows, all in one call, when they answer and when
         they are taken back: nothing but rows need be kept. Rows of windows by end come in the order
         of their ends."""
-        module, instant = self.module, self.window.instant
+        module = self.module
         return (
             module.in_columns
             and module.properties.deterministic
             and not module.time_sensitive
             and self.on_error == "fail"
-            and (instant == "start" or (instant == "end" and module.properties.any_order))
+            and self.window.grid is None
+            and (self.window.instant != "end" or module.properties.any_order)
         )
 
     def gains(self) -> list[str]:
