@@ -172,10 +172,12 @@ class Hits:
     def set_weight(self, weight: Weights) -> None:
         """Change the weights of rows that are held."""
         for (run, at), values in zip(self.parts, self._cut(weight), strict=True):
-            before = int(np.count_nonzero(run.rows.weights(at)))
-            run.dead += before - int(np.count_nonzero(values))
-            run.rows.set_weights(at, values)
-            run.touch(at)
+            before = run.rows.weights(at)
+            changed = before != values
+            if changed.any():
+                run.dead += int(np.count_nonzero(before)) - int(np.count_nonzero(values))
+                run.rows.set_weights(at, values)
+                run.touch(at[changed])
 
     def set_mark(self, number: int, marks: Times) -> None:
         """Change a mark of rows that are held."""
