@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from random import Random
 
@@ -12,6 +13,8 @@ import pytest
 import thalweg as tw
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
+from thalweg.operators.window.assigner import Assigner
+from thalweg.operators.window.engine import WindowEngine
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
@@ -64,10 +67,33 @@ def slices_of(engine: tw.Engine) -> dict[tuple[str, str], Rows]:
     }
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+WITHOUT_GROUPS: dict[str, Callable[[Stream], Stream]] = {
+    "from the first row": lambda s: s.sliding(500, 250, origin=None).aggregate(n=tw.count()),
+}
+"""Windows that no promise for one group closes."""
+
+
+def kinds_of_assigners(base: type[Assigner] = Assigner) -> set[str]:
+    """Every assigner of the package, by name."""
+    found = set() if inspect.isabstract(base) else {base.__name__}
+    return found.union(*map(kinds_of_assigners, base.__subclasses__()))
+
+
+def test_every_assigner_has_a_window_here() -> None:
+    found = set()
+    for build in [*WINDOWS.values(), *WITHOUT_GROUPS.values()]:
+        engine = tw.Engine(build(tw.source("s", COLUMNS)))
+        kernels = [operator.kernel for operator in engine._graph.operators]
+        found |= {type(k._assigner).__name__ for k in kernels if isinstance(k, WindowEngine)}
+    in_tests = {"NeighboursAssigner"}
+    assert kinds_of_assigners() - in_tests == found
+
+
+@pytest.mark.parametrize("name", [*WINDOWS, *WITHOUT_GROUPS])
 def test_a_small_batch_writes_little_of_a_large_state(name: str) -> None:
     """200,000 rows are held; ten that touch one time range write less than 5% of the bytes."""
-    engine = tw.Engine(WINDOWS[name](tw.source("s", COLUMNS)), consistency="final")
+    query = (WINDOWS | WITHOUT_GROUPS)[name](tw.source("s", COLUMNS))
+    engine = tw.Engine(query, consistency="final")
     random = np.random.default_rng(7)
     for turn in range(10):
         low = turn * 20_000
