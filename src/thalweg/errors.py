@@ -114,13 +114,14 @@ class PlanError(ThalwegError):
 class UnknownColumnError(PlanError):
     """A column that the stream does not have."""
 
-    def __init__(self, name: str, known: Iterable[str], where: str = "") -> None:
+    def __init__(
+        self, name: str, known: Iterable[str], where: str = "", *, hint: str | None = None
+    ) -> None:
         names = list(known)
         listed = list_names(names) or "none"
         prefix = f"{where}: " if where else ""
-        super().__init__(
-            f"{prefix}unknown column {name!r}{did_you_mean(name, names)} Columns here: {listed}."
-        )
+        instead = did_you_mean(name, names) if hint is None else f". {hint}"
+        super().__init__(f"{prefix}unknown column {name!r}{instead} Columns here: {listed}.")
         self.name = name
 
 

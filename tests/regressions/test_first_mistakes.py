@@ -23,6 +23,12 @@ HOST: Any = tw.Host
 untyped: Any = tw  # for mistakes that a type checker finds too
 
 
+def after_the_end() -> None:
+    engine = tw.Engine(CALLS)
+    engine.finish()
+    engine.push("calls", tw.point({"who": "a"}, 1))
+
+
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
@@ -44,6 +50,23 @@ untyped: Any = tw  # for mistakes that a type checker finds too
         (lambda: untyped.sql("SELECT * FROM f", f=pa.table({"v": [1]})), "from_frame"),
         (lambda: tw.Engine(CALLS).push("calls", {"who": "a"}), "needs the time column _start"),
         (lambda: tw.Engine(CALLS).push("calls", untyped.point({"who": "a"}, "noon")), "is 'noon'"),
+        (
+            lambda: frame_of(1).where("ts > 0"),
+            r"unknown column 'ts'\. .*time of the rows, .*_start",
+        ),
+        (lambda: frame_of(1).group_by("ts"), r"unknown column 'ts'\. .*time of the rows, .*_start"),
+        (lambda: CALLS.where('who = "ann"'), r"between single quotes: 'ann'\."),
+        (lambda: CALLS.where("who > 'a' && who < 'b'"), r"'&' is not part .* Write AND\."),
+        (lambda: tw.sql("SELECT who FROM c WHERE who > 'a' & true", c=CALLS), r"Write AND\."),
+        (
+            lambda: CALLS.aggregate(n=tw.count()),
+            r"here it is aggregate behind a window: \.tumbling",
+        ),
+        (lambda: CALLS.tumbling(10).agg(n=tw.count()), r"no 'agg'; here it is aggregate\."),
+        (lambda: untyped.col("who").max(), r"here it is an aggregate, tw\.max_\(x\)"),
+        (lambda: untyped.col("who").lower(), r"functions are called: tw\.call\('lower', x"),
+        (lambda: tw.table(CALLS, {"call": []}), "one for 'call', which is no source here"),
+        (after_the_end, "comes after the end of its source: it has finished"),
         (lambda: frame_of("noon"), "row 0: the time 'ts' is 'noon', which is no ISO 8601"),
         (lambda: frame_of(1, None), "source 'frame', row 1: the time 'ts' is null; leave such"),
         (lambda: untyped.Engine(CALLS).why("noon"), "got 'noon'"),

@@ -131,7 +131,7 @@ QUERIES = {
         sliding(2 * MINUTE, 2 * MINUTE, "M1", "", "sum(least(len, 500))::bigint AS n"),
     ),
     "with a parameter": (
-        "SELECT above(len, limit => 700) AS n FROM TUMBLE(M1, ts, '2 minutes')",
+        "SELECT sqltests.above(len, limit => 700) AS n FROM TUMBLE(M1, ts, '2 minutes')",
         sliding(2 * MINUTE, 2 * MINUTE, "M1", "", "count(*) FILTER (WHERE len > 700) AS n"),
     ),
 }

@@ -20,7 +20,16 @@ from thalweg.errors import ExpressionError
 from thalweg.expr._grammar import ALLOWED_TOKENS, WORD_TOKENS, ThalwegExpressions
 from thalweg.expr._rendering import STATEMENT_WORDS
 
-__all__ = ["Source", "open_quote", "syntax_tree"]
+__all__ = ["SYMBOLS_OF_OTHERS", "Source", "open_quote", "syntax_tree"]
+
+SYMBOLS_OF_OTHERS = {
+    "&": "AND",
+    "|": "OR",
+    "!": "NOT",
+    "^": "power(a, b)",
+    "?": "CASE WHEN a THEN b ELSE c END",
+}
+"""Symbols of other languages, and what is written here."""
 
 _QUOTE_IT = "A name with odd characters goes between double quotes."
 
@@ -83,7 +92,9 @@ def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:
                 token.start,
             )
         if kind not in ALLOWED_TOKENS or (kind == TokenType.NOT and text == "!"):
-            source.refuse(f"{text!r} is not part of an expression. {_QUOTE_IT}", token.start)
+            instead = SYMBOLS_OF_OTHERS.get(text)
+            hint = _QUOTE_IT if instead is None else f"Write {instead}."
+            source.refuse(f"{text!r} is not part of an expression. {hint}", token.start)
         if token.comments:
             source.refuse("an expression has no comments.", token.start)
         if kind == TokenType.VAR and not text.isidentifier():

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import ExpressionError, UnknownColumnError
+from thalweg.errors import ExpressionError, UnknownColumnError, UnknownNameError
 from thalweg.expr._rendering import ATOM, Rendered, render_call, render_name, render_value
 from thalweg.expr.casts import cast_to, try_cast_to, type_name
 from thalweg.expr.failures import KERNEL_ERRORS, failure
@@ -110,6 +110,12 @@ class Expr(Operators):
     def __reduce__(self) -> tuple[Any, ...]:
         parts = fields(self)  # type: ignore[arg-type]  # every node is a dataclass
         return type(self), tuple(getattr(self, f.name) for f in parts if f.init)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse a method that expressions do not have, with what to write."""
+            raise _unknown_method(self, name)
 
     def _call(self, function: str, *args: object) -> Expr:
         return call(function, *args)
@@ -324,6 +330,32 @@ def call(function: str, *args: object) -> Expr:
         if own is not None:
             return user_call(own, arguments)
     return Call(function, arguments)
+
+
+_METHODS = {
+    "sum": "an aggregate, tw.sum_(x)",
+    "mean": "an aggregate, tw.avg(x)",
+    "avg": "an aggregate, tw.avg(x)",
+    "min": "an aggregate, tw.min_(x)",
+    "max": "an aggregate, tw.max_(x)",
+    "count": "an aggregate, tw.count(x)",
+    "alias": "the name of the column, select(name=x)",
+    "astype": "x.cast(type)",
+    "fillna": "x.if_null(value)",
+    "fill_null": "x.if_null(value)",
+    "is_in": "x.isin([...])",
+}
+"""Methods that people know from the expressions of others."""
+
+
+def _unknown_method(expr: Expr, name: str) -> AttributeError:
+    what = f"an expression ({type(expr).__name__}) has no {name!r}"
+    if name.startswith("_"):
+        return AttributeError(what)
+    if is_function(name):
+        return UnknownNameError(f"{what}; functions are called: tw.call({name!r}, x, ...).")
+    instead = _METHODS.get(name)
+    return UnknownNameError(f"{what}; here it is {instead}." if instead else f"{what}.")
 
 
 def _as_column(value: Datum | pa.ChunkedArray, length: int) -> pa.Array:

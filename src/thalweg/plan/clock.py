@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from thalweg.errors import UnknownColumnError
 from thalweg.expr import Cast, Column, Expr
 from thalweg.expr.fields import with_fields
 from thalweg.model.clocks import Clock, common_clock
@@ -15,7 +16,14 @@ from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.sources import GroupInput, Source
 from thalweg.plan.nodes.traversal import walk
 
-__all__ = ["as_ticks", "clock_of", "understood", "with_clock"]
+__all__ = [
+    "as_ticks",
+    "clock_of",
+    "refuse_time_column",
+    "time_columns",
+    "understood",
+    "with_clock",
+]
 
 _TIMES = frozenset({"_start", "_end", "l._start", "l._end", "r._start", "r._end"})
 
@@ -24,6 +32,25 @@ def clock_of(root: Node) -> Clock:
     """The clock of all sources of a plan together."""
     clocks = [node.clock for node in walk(root) if isinstance(node, (Source, GroupInput))]
     return common_clock(clocks)
+
+
+def time_columns(root: Node) -> frozenset[str]:
+    """The columns from which the sources of a plan read the start of a row."""
+    sources = [node for node in walk(root) if isinstance(node, Source)]
+    times = [node.times for node in sources]
+    times += [getattr(node.feed, "times", None) for node in sources]
+    return frozenset(each.start for each in times if each is not None)
+
+
+def refuse_time_column(name: str, node: Node, where: str) -> None:
+    """Refuse the name under which a source read its times: behind it they are `_start`."""
+    if name not in node.schema.names and name in time_columns(node):
+        raise UnknownColumnError(
+            name,
+            [*node.schema.names, "_start"],
+            where,
+            hint="It is the time of the rows, which expressions call _start.",
+        )
 
 
 def with_clock(expr: Expr, clock: Clock) -> Expr:
@@ -45,6 +72,8 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
 def understood(expr: Expr, node: Node) -> Expr:
     """What a user wrote over the rows of a node: names with dots as fields, times as timestamps."""
     found = with_fields(expr, node.schema)
+    for name in sorted(found.columns() - _TIMES):
+        refuse_time_column(name, node, f"in {expr}")
     # The clock is looked for in all sources of the plan: not for expressions that read no times.
     return with_clock(found, clock_of(node)) if found.columns() & _TIMES else found
 

@@ -12,6 +12,7 @@ __all__ = ["FUNCTIONS", "METHODS", "unknown_function", "unknown_method"]
 METHODS: Mapping[str, str] = {
     "filter": "where",
     "agg": "aggregate",
+    "aggregate": "aggregate behind a window: .tumbling('10 min').aggregate(...)",
     "groupBy": "group_by",
     "groupby": "group_by",
     "groupBykey": "group_by",
@@ -43,14 +44,21 @@ METHODS: Mapping[str, str] = {
     "sort": "top_k",
     "count": "aggregate(n=tw.count()) after a window",
     "sum": "aggregate(total=tw.sum_('x')) after a window",
+    "mean": "aggregate(mean=tw.avg('x')) after a window",
+    "avg": "aggregate(mean=tw.avg('x')) after a window",
+    "min": "aggregate(least=tw.min_('x')) after a window",
+    "max": "aggregate(most=tw.max_('x')) after a window",
     "collect": "tw.table(stream)",
     "show": "print(tw.table(stream))",
     "to_pandas": "tw.table(stream).to_pandas()",
     "toPandas": "tw.table(stream).to_pandas()",
     "to_polars": "tw.table(stream).to_polars()",
+    "to_csv": "tw.table(stream).to_pandas().to_csv(...)",
+    "to_parquet": "tw.table(stream).to_pandas().to_parquet(...)",
     "to_arrow": "tw.table(stream).to_arrow()",
     "run": "tw.table(stream), tw.changes(stream) or tw.run(stream)",
     "start": "thalweg.spark.start(stream)",
+    "write": "thalweg.spark.start(stream, to=...)",
     "writeStream": "thalweg.spark.start(stream, to=...)",
     "withWatermark": "disorder= of the source",
 }
@@ -88,6 +96,8 @@ def unknown_method(thing: object, name: str) -> AttributeError:
         return AttributeError(f"{kind} has no attribute {name!r}")
     methods = [attribute for attribute in dir(type(thing)) if not attribute.startswith("_")]
     replacement = METHODS.get(name)
+    if replacement not in methods:
+        replacement = METHODS.get(replacement or "", replacement)
     if replacement in methods or (replacement is not None and not replacement.isidentifier()):
         return UnknownNameError(f"{kind} has no {name!r}; here it is {replacement}.")
     return UnknownNameError(f"{kind} has no {name!r}{did_you_mean(name, methods)}")

@@ -51,7 +51,12 @@ def feeds_of(engine: Engine, inputs: Mapping[str, Feed] | None) -> dict[str, Fee
     found = {**_frames(engine.query, inputs or {}), **(inputs or {})}
     missing = set(engine.sources) - set(found)
     if missing:
-        raise PlanError(f"no input for the source {min(missing)!r}.")
+        name, others = min(missing), sorted(set(found) - set(engine.sources))
+        given = f" There is one for {others[0]!r}, which is no source here." if others else ""
+        raise PlanError(
+            f"no input for the source {name!r}.{given} Inputs are given by source: "
+            f"{{{name!r}: [...]}}."
+        )
     return found
 
 

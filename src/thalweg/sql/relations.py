@@ -18,9 +18,9 @@ from sqlglot import exp
 from thalweg.errors import did_you_mean
 from thalweg.expr import Cast, Column, Expr
 from thalweg.model.clocks import Clock
-from thalweg.plan.clock import clock_of
+from thalweg.plan.clock import clock_of, time_columns
 from thalweg.plan.expressions import START
-from thalweg.plan.nodes import Select, Source, lifetime_schema, walk
+from thalweg.plan.nodes import Select, lifetime_schema
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
 from thalweg.stream import Stream
@@ -174,14 +174,7 @@ def base_relation(name: str, stream: Stream, time: str) -> Relation:
 
 def time_name(stream: Stream, otherwise: str) -> str:
     """The name of the time column if all sources of a stream use the same, else `otherwise`."""
-    feeds = [
-        node.feed
-        for node in walk(stream.node)
-        if isinstance(node, Source) and node.feed is not None
-    ]
-    read = [getattr(feed, "times", None) for feed in feeds]
-    read += [node.times for node in walk(stream.node) if isinstance(node, Source)]
-    names = {times.start for times in read if times is not None}
+    names = time_columns(stream.node)
     return min(names) if len(names) == 1 else otherwise
 
 

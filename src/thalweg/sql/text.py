@@ -15,7 +15,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not
 
 from thalweg.errors import PlanError, SqlError
 from thalweg.expr._grammar import WORD_TOKENS
-from thalweg.expr._syntax import Source, open_quote
+from thalweg.expr._syntax import SYMBOLS_OF_OTHERS, Source, open_quote
 from thalweg.sql.grammar import STATEMENT_TOKENS, ThalwegSql
 from thalweg.sql.syntax import Place, WindowClause
 
@@ -122,9 +122,14 @@ class SqlText(Source):
             if kind == TokenType.SEMICOLON:
                 self.refuse("one query is expected; something follows the ';'.", token.start)
             if kind not in STATEMENT_TOKENS or (kind == TokenType.NOT and text == "!"):
+                instead = SYMBOLS_OF_OTHERS.get(text)
+                hint = (
+                    "A name with odd characters goes between double quotes."
+                    if instead is None
+                    else f"Write {instead}."
+                )
                 self.refuse(
-                    f"{text!r} is not part of a query. A name with odd characters goes between "
-                    "double quotes.",
+                    f"{text!r} is not part of a query. {hint}",
                     token.start,
                     token.end,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from thalweg.expr import Column, ExprLike, as_expr, lit
@@ -42,8 +43,9 @@ class PayloadMethods(PlannedStream):
             require_column(name, self.schema, "drop")
         return self.select(*(name for name in self.schema.names if name not in names))
 
-    def rename(self, /, **names: str) -> Stream:
-        """`rename(old="new")`."""
+    def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
+        """`rename(old="new")`, or the same as a mapping."""
+        names = {**(names or {}), **named}
         for old in names:
             require_column(old, self.schema, "rename")
         return streams.Stream(

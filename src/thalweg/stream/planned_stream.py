@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import Column, Expr, ExprLike, as_expr
-from thalweg.plan.clock import understood
+from thalweg.plan.clock import refuse_time_column, understood
 from thalweg.plan.drawing import mermaid
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Named, Node
@@ -85,6 +85,7 @@ class PlannedStream:
         for name in kept:
             if name not in self.schema.names:
                 if isinstance(name, str) and name.isidentifier():
+                    refuse_time_column(name, self.node, what)
                     raise UnknownColumnError(name, self.schema.names, what)
                 raise PlanError(
                     f"{what}: {name!r} is not a column. What is computed needs a name: "
@@ -97,7 +98,22 @@ class PlannedStream:
 
     def _read(self, value: ExprLike) -> Expr:
         """An expression over the rows of this stream, as its user means it."""
-        return understood(as_expr(value), self.node)
+        found = understood(as_expr(value), self.node)
+        if isinstance(value, str):
+            self._refuse_quoted_text(found, value)
+        return found
+
+    def _refuse_quoted_text(self, expr: Expr, text: str) -> None:
+        """Refuse a name between double quotes that is no column: it is meant as text."""
+        names = [*self.schema.names, "_start", "_end"]
+        for name in sorted(expr.columns() - {*names}):
+            if f'"{name}"' in text:
+                hint = f"Text stands between single quotes: {_quoted(name)}."
+                raise UnknownColumnError(name, names, f"in {text}", hint=hint)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _as_written(value: object) -> str:

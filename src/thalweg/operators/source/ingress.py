@@ -277,6 +277,11 @@ class IngressKernel(PromisingSource):
             place = self._place(at if wanted is None else int(np.flatnonzero(wanted)[at]))
             changed = shown_time(int(batch.sync[at]), self._clock)
             promised = shown_time(int(promise[at]), self._clock)
+            if promise[at] >= INFINITY:
+                raise LateEventError(
+                    f"{place}: {shown_row(batch, at)} comes after the end of its source: it has "
+                    "finished. Make a new engine, or restore one from a snapshot before the end."
+                )
             raise LateEventError(
                 f"{place}: {shown_row(batch, at)} changes time {changed}, before the promise "
                 f"{promised} of its source. Give the source more disorder=, or a policy "
