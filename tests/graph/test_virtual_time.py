@@ -198,5 +198,5 @@ def test_auto_sets_break_points_where_bytes_fall() -> None:
     for operator, seconds in zip(graph.operators, (0.0, 1.0, 1.0), strict=True):
         operator.seconds = seconds  # what a clock said
     (choice,) = tune(graph, 9.0)
-    assert choice.strategy == "breaks" and graph.breaks == [("select-1", "select-2")]
+    assert choice.breaks and graph.breaks == [("select-1", "select-2")]
     assert "bytes fall" in graph.table()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from thalweg.graph.chain import measured, paths, place_breaks, steepest
 from thalweg.graph.query_graph import QueryGraph
+from thalweg.graph.rules import Strategy
 
 __all__ = ["Choice", "average_burst", "choose", "tune"]
 
@@ -32,9 +33,11 @@ class Choice:
     """A strategy for the operators of one path, and why."""
 
     operators: tuple[str, ...]
-    strategy: str
+    strategy: Strategy
     k: int | None
     reason: str
+    breaks: bool = False
+    """Whether break points by steepness are placed on the path."""
 
 
 def choose(graph: QueryGraph, burst: float) -> list[Choice]:
@@ -65,7 +68,7 @@ def choose(graph: QueryGraph, burst: float) -> list[Choice]:
                 if len(falls) > 1
                 else f"auto: {burst:.1f} batches wait, bytes do not fall early"
             )
-            choice = Choice(names, "breaks" if len(falls) > 1 else "depth-first", None, text)
+            choice = Choice(names, "depth-first", None, text, breaks=len(falls) > 1)
         found.append(choice)
     return found
 
@@ -78,9 +81,8 @@ def tune(graph: QueryGraph, burst: float) -> list[Choice]:
     graph.prefer({})
     graph.use("depth-first")
     for choice in choices:
-        strategy = "depth-first" if choice.strategy == "breaks" else choice.strategy
-        graph.use(strategy, k=choice.k, among=choice.operators, reason=choice.reason)
-    if any(choice.strategy == "breaks" for choice in choices):
+        graph.use(choice.strategy, k=choice.k, among=choice.operators, reason=choice.reason)
+    if any(choice.breaks for choice in choices):
         place_breaks(graph, measured(graph))
     else:
         graph.fuse()

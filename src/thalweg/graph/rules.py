@@ -26,12 +26,23 @@ is empty.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from thalweg.graph.state_table import Row
 
-__all__ = ["ASK", "FORMS", "RULES", "RUN", "STRATEGIES", "Form", "Rule", "Strategy"]
+__all__ = [
+    "ASK",
+    "FORMS",
+    "RULES",
+    "RUN",
+    "STRATEGIES",
+    "Form",
+    "Rule",
+    "Strategy",
+    "StrategyFacts",
+]
 
 RUN, ASK = True, False
 
@@ -39,13 +50,32 @@ Next: TypeAlias = "tuple[Row | None, bool]"
 Rule: TypeAlias = "Callable[[Row], Next]"
 Strategy = Literal["depth-first", "breadth-first", "round-robin", "k-batching"]
 Form = Literal["NOS", "Source", "Sink", "Source-Sink", "Fork"]
-STRATEGIES: dict[Strategy, str] = {
-    "depth-first": "DFS",
-    "breadth-first": "BFS",
-    "round-robin": "RR",
-    "k-batching": "DFS",
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFacts:
+    """What is true of a strategy besides its rules."""
+
+    short_name: str
+    """In the state table."""
+    backtracks_at_once: bool
+    """Whether an operator without input does nothing but ask its predecessor."""
+    by_count: bool
+    """Whether k elements are taken before the next decision, instead of a batch."""
+    only_paths: bool
+    """Whether it runs only where operators neither meet nor divide: it returns control where others
+    backtrack."""
+
+
+STRATEGIES: dict[Strategy, StrategyFacts] = {
+    "depth-first": StrategyFacts("DFS", backtracks_at_once=True, by_count=False, only_paths=False),
+    "breadth-first": StrategyFacts(
+        "BFS", backtracks_at_once=True, by_count=False, only_paths=False
+    ),
+    "round-robin": StrategyFacts("RR", backtracks_at_once=False, by_count=False, only_paths=True),
+    "k-batching": StrategyFacts("DFS", backtracks_at_once=False, by_count=True, only_paths=False),
 }
-"""Each strategy with its short name in the state table; k-batching is depth-first by k elements."""
+"""k-batching is depth-first by k elements."""
 FORMS: tuple[Form, ...] = ("NOS", "Source", "Sink", "Source-Sink", "Fork")
 
 _EXIT: Next = (None, ASK)

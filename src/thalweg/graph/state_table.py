@@ -137,7 +137,7 @@ class Row:
         behind = self.succ[0].operator if self.succ else None
         self.patient = isinstance(behind, GraphOperator) and behind.waits_for_order
         self.hands_back = (
-            self.strategy in ("depth-first", "breadth-first")
+            STRATEGIES[self.strategy].backtracks_at_once
             and self.only is not None
             and len(self.succ) == 1
             and not self.patient
@@ -146,12 +146,13 @@ class Row:
     @property
     def label(self) -> str:
         """The rule as the table shows it."""
-        size = f"({self.k})" if self.strategy == "k-batching" else ""
-        return f"{STRATEGIES[self.strategy]}{size}-{self.form}"
+        facts = STRATEGIES[self.strategy]
+        size = f"({self.k})" if facts.by_count else ""
+        return f"{facts.short_name}{size}-{self.form}"
 
     @property
     def is_path(self) -> bool:
-        """Whether round-robin can go through this row."""
+        """Whether a strategy for paths alone can go through this row."""
         return len(self.pred) <= 1 and len(self.succ) <= 1 and self.operator is not None
 
 
@@ -162,8 +163,8 @@ def strategy_of(name: str, k: int | None) -> tuple[Strategy, int]:
             f"the strategy must be one of {', '.join(STRATEGIES)} or "
             f"auto{did_you_mean(name, STRATEGIES)}"
         )
-    strategy = next(strategy for strategy in STRATEGIES if strategy == name)
-    if strategy != "k-batching":
+    strategy, facts = next(item for item in STRATEGIES.items() if item[0] == name)
+    if not facts.by_count:
         if k is not None:
             raise PlanError(f"k= belongs to k-batching; {name} takes a batch at a time.")
         return strategy, 0
@@ -215,9 +216,9 @@ class StateTable:
         """
         row = self[name]
         chosen, size = strategy_of(strategy, k)
-        if chosen == "round-robin" and not row.is_path:
+        if STRATEGIES[chosen].only_paths and not row.is_path:
             raise PlanError(
-                f"round-robin runs on paths: {name} has {len(row.pred)} predecessors and "
+                f"{chosen} runs on paths: {name} has {len(row.pred)} predecessors and "
                 f"{len(row.succ)} successors; set break points there."
             )
         row.strategy, row.k, row.reason = chosen, size, reason

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from thalweg.errors import PlanError
 from thalweg.graph.fused import Fused
 from thalweg.graph.fusing import Fusing
+from thalweg.graph.rules import STRATEGIES
 from thalweg.graph.state_table import Row, strategy_of
 
 __all__ = ["Strategies"]
@@ -35,12 +36,12 @@ class Strategies(Fusing):
 
         Round-robin runs on paths, so that it sets break points where operators meet or divide.
         """
-        strategy_of(strategy, k)
+        chosen, _ = strategy_of(strategy, k)
         if among is None:
             self.split()
         names = [row.name for row in self.state] if among is None else list(among)
         rows = [self._row_named(name) for name in names]
-        if strategy == "round-robin":
+        if STRATEGIES[chosen].only_paths:
             for row in rows:
                 self._break_into_paths(row)
             rows = [row for row in rows if row.is_path]
@@ -93,7 +94,7 @@ class Strategies(Fusing):
         for row, other, arc in links:
             self.state.link(row, other, arc)
         for row in {links[0][0], links[0][1]}:
-            if row.strategy == "round-robin" and not row.is_path:
+            if STRATEGIES[row.strategy].only_paths and not row.is_path:
                 self.state.set_rule(row.name, "breadth-first")
         self._changed()
 

@@ -155,7 +155,7 @@ class Gate(AnswerGate):
         """The changes that leave now, and the promise that holds after them: `promise` if that is
         less than `progress`."""
         promise = progress if promise is None else promise
-        if self._consistency.mode == "eager":
+        if self._consistency.is_eager:
             return delta, promise
         few = self._waiting.few(len(delta))
         if few is None:
@@ -238,7 +238,7 @@ class Gate(AnswerGate):
 
     def needs(self, time: int) -> int:
         """The promise after which nothing that starts before a time is held any more."""
-        if time <= MIN_TIME or self._consistency.mode == "eager" or self._by_start:
+        if time <= MIN_TIME or self._consistency.is_eager or self._by_start:
             return time
         latest = self._waiting.latest_end(time)
         if latest == MIN_TIME:

@@ -190,14 +190,12 @@ def _by_groups(
 
 
 def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator[Any, Any]:
-    strategy = node.chosen
-    if strategy == "differential":
+    how = node.evaluated
+    if how.is_differential:
         return HoppingAggregateKernel(node, consistency)
-    if strategy == "rows":
+    if how.keeps == "rows":
         return HoppingRowsAggregateKernel(node, consistency)
-    return BucketAggregateKernel(
-        node, consistency, by_pane="panes" in strategy, adaptive="adaptive" in strategy
-    )
+    return BucketAggregateKernel(node, consistency, by_pane=how.by_pane, adaptive=how.adaptive)
 
 
 def _top_k(node: TopK, consistency: Consistency) -> Operator:

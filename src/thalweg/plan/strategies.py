@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from thalweg.errors import WindowError, did_you_mean
 from thalweg.windows import HoppingWindow
@@ -35,13 +36,39 @@ __all__ = [
     "UNIT_COSTS",
     "Costs",
     "Decision",
+    "Evaluation",
     "UnitCosts",
     "Volume",
     "choose",
     "window_costs",
 ]
 
-STRATEGIES = ("differential", "panes", "wid", "rows", "adaptive", "adaptive panes")
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is true of a strategy."""
+
+    keeps: Literal["sums", "partial results", "rows"]
+    """What is kept until a window closes."""
+    by_pane: bool
+    """Whether that is kept for each pane; else for each window."""
+    adaptive: bool
+    """Whether rows are kept for a group as long as that takes less memory."""
+
+    @property
+    def is_differential(self) -> bool:
+        """Whether what is kept can be taken away again."""
+        return self.keeps == "sums"
+
+
+STRATEGIES = {
+    "differential": Evaluation("sums", by_pane=True, adaptive=False),
+    "wid": Evaluation("partial results", by_pane=False, adaptive=False),
+    "panes": Evaluation("partial results", by_pane=True, adaptive=False),
+    "rows": Evaluation("rows", by_pane=False, adaptive=False),
+    "adaptive": Evaluation("partial results", by_pane=False, adaptive=True),
+    "adaptive panes": Evaluation("partial results", by_pane=True, adaptive=True),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +177,7 @@ def choose(
         )
     possible = [] if sketched is not None else ["rows"]
     if bounded and mergeable:
-        possible += ["wid", "panes", "adaptive", "adaptive panes"]
+        possible += [name for name, how in STRATEGIES.items() if how.keeps == "partial results"]
     if differential:
         possible.insert(0, "differential")
     if strategy is not None:

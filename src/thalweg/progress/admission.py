@@ -4,9 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.progress.policies import Estimated, LateByRows, OnDemand, Policy, Quarantine, Timer
+from thalweg.progress.policies import (
+    ClockPolicy,
+    OnDemand,
+    Policy,
+    Quarantine,
+    RowPolicy,
+    Timer,
+)
 
-__all__ = ["Ingress"]
+__all__ = ["LATE", "Ingress", "LatePolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class LatePolicy:
+    """What becomes of late events."""
+
+    stops: bool
+    """The query stops with an error."""
+    moves: bool
+    """They start at the promise instead, so that rows may be shorter than they came."""
+    alone: bool
+    """Each is written down by itself, so that it must not have become part of a sum before."""
+
+
+LATE = {
+    "error": LatePolicy(stops=True, moves=False, alone=False),
+    "drop": LatePolicy(stops=False, moves=False, alone=False),
+    "adjust": LatePolicy(stops=False, moves=True, alone=True),
+    "side": LatePolicy(stops=False, moves=False, alone=True),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +76,14 @@ class Ingress:
     that much smaller than the largest before it."""
 
     @property
-    def observed(self) -> tuple[LateByRows | Estimated, ...]:
+    def late_policy(self) -> LatePolicy:
+        """What becomes of late events."""
+        return LATE[self.late]
+
+    @property
+    def observed(self) -> tuple[RowPolicy, ...]:
         """The policies, beside `disorder`, that follow the rows themselves."""
-        return tuple(
-            policy for policy in self.progress if isinstance(policy, (LateByRows, Estimated))
-        )
+        return tuple(policy for policy in self.progress if isinstance(policy, RowPolicy))
 
     @property
     def observes(self) -> bool:
@@ -61,9 +91,9 @@ class Ingress:
         return self.disorder is not None or bool(self.observed)
 
     @property
-    def clocks(self) -> tuple[Timer | OnDemand, ...]:
+    def clocks(self) -> tuple[ClockPolicy, ...]:
         """The policies that follow a clock."""
-        return tuple(policy for policy in self.progress if isinstance(policy, (Timer, OnDemand)))
+        return tuple(policy for policy in self.progress if isinstance(policy, ClockPolicy))
 
     @property
     def timer(self) -> Timer | None:

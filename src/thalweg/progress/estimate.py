@@ -15,9 +15,8 @@ share allows, reality has broken the estimate.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,9 @@ import numpy.typing as npt
 from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
+
+if TYPE_CHECKING:
+    from thalweg.progress.summary import Sighting
 
 __all__ = ["EstimateTracker", "class_of", "classes_quantile", "sample_of", "upper_edge"]
 
@@ -150,9 +152,10 @@ class EstimateTracker:
             tracker, promised=max(tracker.promised, tracker.newest - tracker.slack, MIN_TIME)
         )
 
-    def absorb(self, sample: Sequence[Any], newest: int) -> EstimateTracker:
-        """The tracker after a chunk, given as a sample of its rows (newest time before each in the
-        chunk, its time; rows for each)."""
+    def absorb(self, sighting: Sighting) -> EstimateTracker:
+        """The tracker after a chunk of which there is a summary alone: a sample of its rows (newest
+        time before each in the chunk, its time; rows for each)."""
+        sample = sighting.sample or [[], [], 0.0]
         before, sync, weight = (
             np.array(sample[0], np.int64),
             np.array(sample[1], np.int64),
@@ -163,7 +166,7 @@ class EstimateTracker:
             tracker = self._counted(
                 np.maximum(before, self.newest), sync, np.full(len(sync), self.promised), weight
             )
-        tracker = replace(tracker, newest=max(tracker.newest, newest))
+        tracker = replace(tracker, newest=max(tracker.newest, sighting.newest))
         has_passed_change = _last_change(tracker.seen) > self.seen
         if has_passed_change and tracker.seen >= tracker.warmup and tracker.counts.any():
             tracker = replace(tracker, slack=classes_quantile(tracker.counts, tracker.percentile))

@@ -50,13 +50,19 @@ class Consistency:
 
     @property
     def is_final(self) -> bool:
+        """Whether answers wait until the CTI has passed them: there are no revisions."""
         return self.mode == "final"
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether answers leave at once, of open windows too."""
+        return self.mode == "eager"
 
     def threshold(self, watermark: int, cti: int) -> int:
         """The latest end of an answer that may leave."""
-        if self.mode == "eager":
+        if self.is_eager:
             return INFINITY
-        if self.mode == "final":
+        if self.is_final:
             return cti
         return max(
             cti, watermark if watermark == INFINITY else max(watermark - self.hold, MIN_TIME)

@@ -10,15 +10,17 @@ promise, never a wrong one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
+
+if TYPE_CHECKING:
+    from thalweg.progress.summary import Sighting
 
 __all__ = ["RowsTracker", "steps_of"]
 
@@ -61,11 +63,14 @@ class RowsTracker:
         promise[new] = newest[row_numbers[new] - held]
         return promise, self._with(*_runs(newest))
 
-    def absorb(self, steps: Sequence[Sequence[int]]) -> RowsTracker:
-        """The tracker after a chunk, given as steps [rows, running maximum]."""
-        if not steps:
+    def absorb(self, sighting: Sighting) -> RowsTracker:
+        """The tracker after a chunk of which there is a summary alone: its steps [rows, running
+        maximum]."""
+        if not sighting.steps:
             return self
-        counts, values = (np.array(column, np.int64) for column in zip(*steps, strict=True))
+        counts, values = (
+            np.array(column, np.int64) for column in zip(*sighting.steps, strict=True)
+        )
         return self._with(np.maximum.accumulate(np.maximum(values, self._last)), counts)
 
     @property

@@ -17,20 +17,22 @@ with an impossible clock away from all of them. What a policy does at work is in
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from thalweg.errors import PlanError
 from thalweg.model.time import Duration, duration_us
 
 __all__ = [
+    "ClockPolicy",
     "Estimated",
     "LateBy",
     "LateByRows",
     "OnDemand",
     "Policy",
     "Quarantine",
+    "RowPolicy",
     "Timer",
     "estimated",
     "late_by",
@@ -42,8 +44,31 @@ __all__ = [
 ]
 
 
+class Policy(ABC):
+    """A fact about a source from which promises follow."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What `explain()` shows."""
+
+
+class RowPolicy(Policy):
+    """A fact about rows: promises follow from those that were seen, by a tracker (see
+    `progress.trackers`)."""
+
+    __slots__ = ()
+
+
+class ClockPolicy(Policy):
+    """A fact about time: promises follow from a clock."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class LateBy:
+class LateBy(Policy):
     """At most `ticks` late."""
 
     ticks: int
@@ -53,7 +78,7 @@ class LateBy:
 
 
 @dataclass(frozen=True, slots=True)
-class LateByRows:
+class LateByRows(RowPolicy):
     """Overtaken by at most `rows` rows."""
 
     rows: int
@@ -63,7 +88,7 @@ class LateByRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated:
+class Estimated(RowPolicy):
     """As late as the share `percentile` of the rows seen so far; no promise before `warmup`
     rows."""
 
@@ -75,7 +100,7 @@ class Estimated:
 
 
 @dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(ClockPolicy):
     """After a silence of `lull`, and then each `every`: the clock minus `behind`."""
 
     behind: int
@@ -87,16 +112,13 @@ class Timer:
 
 
 @dataclass(frozen=True, slots=True)
-class OnDemand:
+class OnDemand(ClockPolicy):
     """Whenever an operator waits for this source alone: the clock minus `behind`."""
 
     behind: int
 
     def __str__(self) -> str:
-        return f"the clock minus {self.behind} when somebody waits"
-
-
-Policy: TypeAlias = LateBy | LateByRows | Estimated | Timer | OnDemand
+        return f"the clock minus {self.behind} when an operator waits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +244,7 @@ def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple
     )
     policies: list[Policy] = []
     for policy in candidates:
-        if not isinstance(policy, (LateBy, LateByRows, Estimated, Timer, OnDemand)):
+        if not isinstance(policy, Policy):
             raise PlanError(
                 f"{where}: progress= takes ordered(), late_by(), late_by_rows(), estimated(), "
                 f"timer(), on_demand(); got {policy!r}."

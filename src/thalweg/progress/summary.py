@@ -15,19 +15,24 @@ from typing import Any
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.progress.estimate import sample_of
 from thalweg.progress.overtaken import steps_of
-from thalweg.progress.policies import Estimated, LateByRows
+from thalweg.progress.policies import Estimated, LateByRows, RowPolicy
 
 __all__ = ["Sighting", "combine_unordered", "sighting_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
+    """What is left of the rows of a chunk."""
+
     newest: int
     steps: list[list[int]] = field(default_factory=list)
+    """Rows and running maxima of their times, oldest first."""
     sample: list[Any] = field(default_factory=list)
+    """Of some rows: the newest time before each, its own time, and how many rows each stands
+    for."""
 
 
-def sighting_of(sync: Times, policies: Sequence[LateByRows | Estimated]) -> Sighting | None:
+def sighting_of(sync: Times, policies: Sequence[RowPolicy]) -> Sighting | None:
     """The summary of rows that these policies need; the rows are in order of arrival."""
     if not len(sync) or not policies:
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from thalweg.errors import PlanError
 from thalweg.progress.estimate import EstimateTracker
 from thalweg.progress.overtaken import RowsTracker
-from thalweg.progress.policies import Estimated, LateByRows
+from thalweg.progress.policies import Estimated, LateByRows, RowPolicy
 from thalweg.progress.summary import Sighting
 
 __all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_text"]
@@ -15,24 +16,23 @@ __all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_
 Tracker: TypeAlias = RowsTracker | EstimateTracker
 
 
-def trackers_for(policies: Sequence[LateByRows | Estimated]) -> tuple[Tracker, ...]:
+def trackers_for(policies: Sequence[RowPolicy]) -> tuple[Tracker, ...]:
     """New trackers for one timeline."""
-    return tuple(
-        RowsTracker(policy.rows)
-        if isinstance(policy, LateByRows)
-        else EstimateTracker(policy.percentile, policy.warmup)
-        for policy in policies
-    )
+    return tuple(map(_tracker_for, policies))
+
+
+def _tracker_for(policy: RowPolicy) -> Tracker:
+    match policy:
+        case LateByRows(rows):
+            return RowsTracker(rows)
+        case Estimated(percentile, warmup):
+            return EstimateTracker(percentile, warmup)
+    raise PlanError(f"progress: no tracker follows {policy!r}.")
 
 
 def absorbed(trackers: Sequence[Tracker], sighting: Sighting) -> tuple[Tracker, ...]:
-    """Trackers after a chunk that they know by its summary only."""
-    return tuple(
-        tracker.absorb(sighting.steps)
-        if isinstance(tracker, RowsTracker)
-        else tracker.absorb(sighting.sample or [[], [], 0.0], sighting.newest)
-        for tracker in trackers
-    )
+    """Trackers after a chunk of which there is a summary alone."""
+    return tuple(tracker.absorb(sighting) for tracker in trackers)
 
 
 def trackers_text(trackers: Sequence[Tracker]) -> list[Any]:
@@ -40,9 +40,7 @@ def trackers_text(trackers: Sequence[Tracker]) -> list[Any]:
     return [tracker.to_json() for tracker in trackers]
 
 
-def restore_trackers(
-    policies: Sequence[LateByRows | Estimated], states: Sequence[Any]
-) -> tuple[Tracker, ...]:
+def restore_trackers(policies: Sequence[RowPolicy], states: Sequence[Any]) -> tuple[Tracker, ...]:
     """The inverse of `trackers_text`."""
     return tuple(
         tracker.from_json(state)

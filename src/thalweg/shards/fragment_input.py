@@ -128,7 +128,7 @@ class FragmentInput:
             return batch
         rows = int(batch.payload.column(ROWS.name).to_numpy()[late].sum())
         assert source is not None
-        if source.ingress.late == "error":
+        if source.ingress.late_policy.stops:
             raise LateEventError(
                 f"source {source.name!r}: {rows} rows come before the promise {promise} of their "
                 "source. Give the source more disorder=, or a policy late='drop', 'adjust' or "

@@ -296,7 +296,7 @@ def _only_rows(node: Node) -> bool:
     while node.before_exchange:
         reads_start |= node.reads_start
         node = node.inputs[0]
-    return isinstance(node, Source) and not (reads_start and node.ingress.late == "adjust")
+    return isinstance(node, Source) and not (reads_start and node.ingress.late_policy.moves)
 
 
 def _source_of(node: Node) -> Source:
@@ -325,7 +325,7 @@ def _can_pre_aggregate(plan: Node) -> bool:
         return False
     source = _source_of(plan)
     whole = (
-        source.ingress.late in ("drop", "error")
+        not source.ingress.late_policy.alone
         and source.ingress.partition is None
         and not source.declared.group_ctis
     )

@@ -16,7 +16,7 @@ from thalweg.model.time import Duration
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Ingress
 from thalweg.plan.properties import StreamProperties
-from thalweg.progress.policies import Estimated, LateBy, LateByRows, Policy, Quarantine, policies_of
+from thalweg.progress.policies import LateBy, Policy, Quarantine, RowPolicy, policies_of
 from thalweg.stream.arguments import (
     column_names,
     not_negative,
@@ -95,7 +95,7 @@ def source(
     if (
         period is not None
         and disorder is None
-        and not any(isinstance(policy, (LateByRows, Estimated)) for policy in observed)
+        and not any(isinstance(policy, RowPolicy) for policy in observed)
     ):
         raise PlanError(
             f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when"

@@ -101,7 +101,7 @@ class DeferredKernel(WrappedOperator):
         self._revises_before = end(release.released)
         self._watermark = release.watermark
         grouped = isinstance(self.inner, PromisedGroupsKernel) and self.inner.is_apart
-        self._answers_at_once = grouped or release.consistency.mode == "eager"
+        self._answers_at_once = grouped or release.consistency.is_eager
 
     def _take_in(self, batch: Batch) -> Batch:
         if self._waiting:

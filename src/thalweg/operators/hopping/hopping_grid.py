@@ -132,7 +132,7 @@ class Release(Reached):
         closed = grid.last_ending_by(cti)
         if cti == INFINITY:
             closed = min(closed, last)
-        if self.consistency.mode == "eager":
+        if self.consistency.is_eager:
             released = grid.last_starting_by(min(self.watermark, self.horizon))
         else:
             released = grid.last_ending_by(threshold)

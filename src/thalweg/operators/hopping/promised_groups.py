@@ -123,7 +123,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         self._watermark = self._release.watermark
         self._progress = Progress(self._release.cti)
         self._gate.pass_on(Progress(self._release.grid.promise(self._release.cti)))
-        if self._consistency.mode != "eager":
+        if not self._consistency.is_eager:
             self._release.consistency = Consistency("speculative")
 
     def _matches(self, scopes: list[Scope]) -> Codes:

@@ -79,7 +79,7 @@ class WindowGate(AnswerGate):
         super().__init__(consistency, "past end")
         self.first = self._waiting = FirstWindows(keys_of)
         self._keys_of = keys_of
-        self.is_open = consistency.mode == "eager"
+        self.is_open = consistency.is_eager
         """Whether every window leaves at once."""
         self._progress, self._watermark = NO_PROGRESS, MIN_TIME
         self.threshold = MIN_TIME

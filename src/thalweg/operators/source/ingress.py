@@ -122,7 +122,7 @@ class IngressKernel(PromisingSource):
     def leave_adjusts_to_merge(self) -> None:
         """Hold no rows: a merge behind this source holds those of all its inputs once, and checks
         their adjusts. Where late rows are moved or left out, rows are needed here too."""
-        if self._policy.late == "error":
+        if self._policy.late_policy.stops:
             self._tracks = False
 
     def admit(self, batches: Sequence[Batch]) -> list[Batch]:
@@ -272,7 +272,7 @@ class IngressKernel(PromisingSource):
         `wanted` says which elements of the batch as it came these are."""
         late = batch.sync < promise
         any_late = bool(late.any())
-        if any_late and self._policy.late == "error":
+        if any_late and self._policy.late_policy.stops:
             at = int(np.argmax(late))
             place = self._place(at if wanted is None else int(np.flatnonzero(wanted)[at]))
             changed = shown_time(int(batch.sync[at]), self._clock)

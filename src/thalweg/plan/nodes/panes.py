@@ -198,7 +198,7 @@ def in_panes(node: Node, table: Table | None = None) -> CombinePanes | None:
     window = node.window.grid if isinstance(node, WindowAggregate) else None
     if not isinstance(node, WindowAggregate) or window is None or node.fill is not None:
         return None
-    if window.size % window.hop or node.chosen != "differential":
+    if window.size % window.hop or not node.evaluated.is_differential:
         return None
     panes = Panes(node.input, window, node.aggregates, node.keys, table)
     return CombinePanes(panes, window, node.aggregates, node.keys, node.input.schema)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, did_you_mean
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, require_known
 from thalweg.plan.properties import StreamProperties
-from thalweg.progress.admission import Ingress
+from thalweg.progress.admission import LATE, Ingress
 from thalweg.progress.conflation import Conflation
 
 __all__ = ["GroupInput", "Ingress", "Source"]
@@ -109,13 +109,13 @@ class Source(Leaf):
                     f"source {self.name!r}: a row in quarantine could not be adjusted while it "
                     "waits; quarantine= needs insert_only=True."
                 )
-        if self.ingress.late not in ("error", "drop", "adjust", "side"):
+        if self.ingress.late not in LATE:
             raise PlanError(
-                f"source {self.name!r}: late must be 'error', 'drop', 'adjust' or 'side'; got "
-                f"{self.ingress.late!r}."
+                f"source {self.name!r}: late must be one of {', '.join(map(repr, LATE))}"
+                f"{did_you_mean(self.ingress.late, LATE)} Got {self.ingress.late!r}."
             )
         facts = self.declared
-        if self.ingress.late == "adjust":  # a late row keeps its end and starts later
+        if self.ingress.late_policy.moves:  # a late row keeps its end and starts later
             facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
         self._settle(self.columns, facts)
 
@@ -140,7 +140,7 @@ class Source(Leaf):
             parts.append(f"quarantine: {entry.quarantine}")
         if self.conflation is not None:
             parts.append(str(self.conflation))
-        if entry.late != "error":
+        if not entry.late_policy.stops:
             parts.append(f"late events: {entry.late}")
         return ", ".join(parts)
 

@@ -15,7 +15,7 @@ from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema, require_known
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of, show_keys
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.strategies import Decision, Volume, choose
+from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
 from thalweg.windows import Category, Window, WindowKind
 
 __all__ = ["WindowAggregate", "call_columns", "refuse_sketches", "show_calls"]
@@ -56,7 +56,8 @@ class WindowAggregate(GroupedOperator):
         require_known(self.keys, self.input.schema, "aggregate")
         if self.sources is not None:
             require_known((self.sources,), self.input.schema, "expecting")
-            if self.strategy is None or "adaptive" not in self.strategy:
+            asked_for = STRATEGIES.get(self.strategy or "")
+            if asked_for is None or not asked_for.adaptive:
                 raise WindowError(
                     "expecting(sources=...): only an adaptive evaluation watches sources; say"
                     ' using("adaptive").'
@@ -152,6 +153,11 @@ class WindowAggregate(GroupedOperator):
     def chosen(self) -> str:
         """The strategy that evaluates the windows."""
         return self.evaluation if self.evaluation is not None else self.decide().strategy
+
+    @property
+    def evaluated(self) -> Evaluation:
+        """What is true of the strategy that evaluates the windows."""
+        return STRATEGIES[self.chosen]
 
     def decide(self) -> Decision:
         """How the windows of a hopping aggregate would be evaluated, and why."""

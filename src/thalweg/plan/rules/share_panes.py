@@ -45,7 +45,7 @@ def apply(root: Node) -> Node | None:
     shapes = _shapes(root)
     for node in find(root, WindowAggregate):
         if _can_share(node):
-            adds_up = node.chosen == "differential"
+            adds_up = node.evaluated.is_differential
             alike.setdefault((shapes[node.input], node.keys, adds_up), []).append(node)
     new: dict[Node, Node] = {}
     for group in alike.values():
@@ -68,8 +68,9 @@ def _shapes(root: Node) -> dict[Node, int]:
 def _can_share(node: WindowAggregate) -> bool:
     if node.window.grid is None or node.fill is not None or node.strategy is not None:
         return False
-    return node.chosen == "differential" or (
-        node.chosen in ("panes", "wid")
+    return node.evaluated.is_differential or (
+        node.evaluated.keeps == "partial results"
+        and not node.evaluated.adaptive
         and all(_is_plain(call, node) for _, call in node.aggregates)
     )
 
