@@ -9,11 +9,8 @@ compared with.
 
 from __future__ import annotations
 
-import numpy as np
-
-from thalweg.model.rows import Codes
 from thalweg.operators.hopping.cells import Numbers
-from thalweg.operators.hopping.table_panes import Sent, TablePanesKernel
+from thalweg.operators.hopping.table_panes import TablePanesKernel
 
 __all__ = ["InOrderTable"]
 
@@ -22,17 +19,15 @@ class InOrderTable(TablePanesKernel):
     """A table of partial sums that never sends a sum of a window before all of the one in front of
     it."""
 
-    def _pace(self, rows: int, newest: int) -> list[Sent]:
+    def _pace(self, rows: int, newest: int) -> list[Numbers]:
         # What is left of the window before the last leaves at once when a new one begins.
         sent = [self._send(self._old())] if newest > self._newest else []
         self._newest = max(self._newest, newest)
         return [*sent, self._send(self._old()[:rows])]
 
-    def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
-        slot = self._slots(identity)
-        other = np.zeros(len(slot), np.bool_)
-        for mine, theirs in zip(self._identity, identity, strict=True):
-            other |= mine[slot] != theirs
-        collides = other & (self._first[slot] == first)
+    def _put(self, sums: Numbers) -> list[Numbers]:
+        slot, width = self._slots(sums), self._width
+        other = (self._held[:width, slot] != sums[:width]).any(axis=0)
+        collides = other & (self._first[slot] == sums[width])
         flushed = [self._send(self._old())] if collides.any() else []
-        return [*flushed, *super()._put(identity, first, beyond, sums)]
+        return [*flushed, *super()._put(sums)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.time import greatest
 from thalweg.state.slices import Slices
 
 __all__ = ["Pages", "read_pages", "read_whole"]
@@ -52,7 +53,7 @@ class Pages:
             self._touched[slots.start >> _SMALLEST : last + 1] = True
         elif len(slots):
             pages = slots >> _SMALLEST
-            self._grow(int(pages.max()) + 1)
+            self._grow(greatest(pages) + 1)
             self._touched[pages] = True
 
     def touch_all(self) -> None:

@@ -10,15 +10,17 @@ possible because nobody asks for order. A sum is sent at the latest when `late` 
 after its own; the promise waits for the oldest sum that is still there. A promise for a group sends
 the sums of that group.
 
+A sum is a column of whole numbers: the identity of its group, its first window, the first window
+after its own, and the partials.
+
 State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their
-own identity; of other types, and where there are nulls, a key book gives the groups in the table
+own identity; of other types, and where there are nulls, a key index gives the groups in the table
 their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -41,12 +43,7 @@ from thalweg.plan.nodes import Panes
 from thalweg.state.key_index import KeyIndex
 from thalweg.state.pages import Pages, read_whole
 
-__all__ = ["Sent", "TablePanesKernel"]
-
-Sent: TypeAlias = tuple[list[pa.Array], Codes, Codes, Numbers]
-"""Keys, first window, first window after, and sums of what leaves."""
-_NO = np.empty(0, np.int64)
-_NOTHING: Sent = ([], _NO, _NO, _NO[None])
+__all__ = ["TablePanesKernel"]
 
 _CHUNK = 8_192
 """Rows that are summed before they meet the table."""
@@ -78,9 +75,11 @@ class TablePanesKernel(Operator):
         self._whole = all(pa.types.is_signed_integer(field.type) for field in self._fields)
         self._key_index = KeyIndex(self._fields)
         slots = node.table.slots
-        self._identity = np.zeros((max(len(self._keys), 1), slots), np.int64)
-        self._first, self._beyond = np.full(slots, _FREE, np.int64), np.zeros(slots, np.int64)
-        self._sums = np.zeros((len(self._partials.names), slots), np.int64)
+        width = self._width = max(len(self._keys), 1)
+        self._held = np.zeros((width + 2 + len(self._partials.names), slots), np.int64)
+        self._first = self._held[width]
+        self._first[:] = _FREE
+        self._none = self._held[:, :0]
         self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
         self._seen: Mapping[Scope, int] = {}
@@ -92,7 +91,7 @@ class TablePanesKernel(Operator):
     # flow
 
     def process(self, port: int, batch: Batch) -> Batch:
-        sent: list[Sent] = []
+        sent: list[Numbers] = []
         if len(batch):
             delta = Delta.of_batch(batch)
             for begin in range(0, len(delta), _CHUNK):
@@ -104,45 +103,48 @@ class TablePanesKernel(Operator):
             sent.append(self._send_promised(batch.progress.scope_columns, promised))
         if areas:
             sent.append(self._send_areas(batch.progress))
-        if self._key_index.is_untidy:
-            self._tidy()
         promise = self._promise()
         scoped = {scope: self._floor(time) for scope, time in promised.items()}
         scoped = {scope: time for scope, time in scoped.items() if time > promise}
-        if not scoped and not areas:
-            return self._batch(sent, Progress(promise))
-        areas = areas.map(self._floor).merge(NO_AREAS, promise)
-        columns = batch.progress.scope_columns
-        return self._batch(sent, Progress(promise, columns, scoped, areas=areas))
+        progress = Progress(promise)
+        if scoped or areas:
+            areas = areas.map(self._floor).merge(NO_AREAS, promise)
+            progress = Progress(promise, batch.progress.scope_columns, scoped, areas=areas)
+        answer = self._batch(sent, progress)
+        if self._key_index.is_untidy:
+            self._tidy()
+        return answer
 
-    def _chunk(self, delta: Delta) -> list[Sent]:
+    def _chunk(self, delta: Delta) -> list[Numbers]:
+        """Put the sums of some rows into the table; what leaves it."""
         arguments = self._arguments.arguments(delta.payload, delta.start)
         keys = [delta.payload.column(name) for name in self._keys]
-        sent: list[Sent] = []
-        if self._whole and any(
-            key.null_count for key in keys
-        ):  # null is no number: from now on groups have numbers of their own
-            sent.append(self._send(self._taken()))
-            self._whole = False
+        sent: list[Numbers] = []
+        if self._whole and any(key.null_count for key in keys):
+            sent.append(self._give_numbers())
         identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
-        sums = np.array(
-            self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight), np.int64
-        )
+        partials = self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight)
         length = beyond - first
         even = least(length) == greatest(length)
         alike = [*identity, first, *([] if even else [beyond])]
-        representative, totals = sum_alike(alike, len(first), sums)
+        representative, totals = sum_alike(alike, len(first), partials)
+        sums = np.empty((len(self._held), len(representative)), np.int64)
+        sums[: self._width] = identity.take(representative, axis=1)
+        sums[self._width] = first[representative]
+        sums[self._width + 1] = beyond[representative]
+        sums[self._width + 2 :] = totals
         sent += self._pace(len(delta), greatest(first))
-        return [
-            *sent,
-            *self._put(
-                identity.take(representative, axis=1),
-                first[representative],
-                beyond[representative],
-                totals,
-            ),
-        ]
+        return [*sent, *self._put(sums)]
+
+    def _give_numbers(self) -> Numbers:
+        """Null is no whole number: from now on all groups have numbers of their own. What was in
+        the table leaves it."""
+        sent = self._send(self._taken())
+        keys = self._named(sent)
+        self._whole = False
+        sent[: self._width] = self._identify(keys, sent.shape[1])
+        return sent
 
     def _identify(self, keys: list[pa.Array], length: int) -> Numbers:
         """What tells a group from others, in rows of whole numbers."""
@@ -151,53 +153,49 @@ class TablePanesKernel(Operator):
         return np.concatenate(
             [
                 self._key_index.numbers(keys, length)[None],
-                np.zeros((len(self._identity) - 1, length), np.int64),
+                np.zeros((self._width - 1, length), np.int64),
             ]
         )
 
-    def _slots(self, identity: Numbers) -> Codes:
-        mixed = np.zeros(identity.shape[1], np.uint64)
-        for row in identity.astype(np.uint64):
+    def _slots(self, sums: Numbers) -> Codes:
+        """The place in the table that the group of each sum has."""
+        mixed = np.zeros(sums.shape[1], np.uint64)
+        for row in sums[: self._width].astype(np.uint64):
             mixed = (mixed ^ row) * _SPREAD
             mixed ^= mixed >> np.uint64(29)
         return (mixed % np.uint64(self._table.slots)).astype(np.int64)
 
-    def _put(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> list[Sent]:
+    def _put(self, sums: Numbers) -> list[Numbers]:
         """Into the table; what has no place there any more is sent."""
-        slot = self._slots(identity)
-        self._swept = min(
-            self._swept, least(first) + self._table.late
-        )  # an adjust may change what is long over
-        order = sort_pairs(slot, first)  # the newest of a place stays
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = slot[order][1:] != slot[order][:-1]
-        stays, replaced = order[last], order[~last]
-        at = slot[stays]
-        self._pages.touch(at)
-        same = (self._first[at] == first[stays]) & (self._beyond[at] == beyond[stays])
-        for held, arriving in zip(self._identity, identity, strict=True):
-            same &= held[at] == arriving[stays]
-        self._sums[:, at[same]] += sums[:, stays[same]]
-        other, takes = at[~same], stays[~same]
-        sent = [self._send(other[self._first[other] != _FREE])]
-        self._identity[:, other], self._first[other], self._beyond[other] = (
-            identity.take(takes, axis=1),
-            first[takes],
-            beyond[takes],
-        )
-        self._sums[:, other] = sums.take(takes, axis=1)
-        if len(replaced):
-            named = self._named(identity[:, replaced])
-            sent.append((named, first[replaced], beyond[replaced], sums[:, replaced]))
+        width = self._width
+        # An adjust may change what is long over.
+        self._swept = min(self._swept, least(sums[width]) + self._table.late)
+        slot = self._slots(sums)
+        order = sort_pairs(slot, sums[width])
+        slot, sums = slot.take(order), sums.take(order, axis=1)
+        newest = np.ones(len(slot), np.bool_)  # of a place: it stays
+        np.not_equal(slot[1:], slot[:-1], out=newest[:-1])
+        sent = []
+        if np.count_nonzero(newest) < len(newest):
+            sent.append(sums.take((~newest).nonzero()[0], axis=1))
+            slot, sums = slot[newest], sums.take(newest.nonzero()[0], axis=1)
+        held = self._held.take(slot, axis=1)
+        same = np.logical_and.reduce(held[: width + 2] == sums[: width + 2], axis=0)
+        sums[width + 2 :] += held[width + 2 :] * same
+        others = (~same & (held[width] != _FREE)).nonzero()[0]
+        if len(others):
+            sent.append(held.take(others, axis=1))
+        self._held[:, slot] = sums
+        self._pages.touch(slot)
         return sent
 
-    def _named(self, identity: Numbers) -> list[pa.Array]:
+    def _named(self, sums: Numbers) -> list[pa.Array]:
+        """The keys of the groups of some sums."""
         if self._whole:
             return [
-                pa.array(row, field.type)
-                for row, field in zip(identity, self._fields, strict=False)
+                pa.array(row, field.type) for row, field in zip(sums, self._fields, strict=False)
             ]
-        return self._key_index.columns(identity[0])
+        return self._key_index.columns(sums[0])
 
     # --------------------------------------------------------------------------------------------
     # flushing
@@ -227,7 +225,7 @@ class TablePanesKernel(Operator):
             found.append(at)
         return np.concatenate(found)
 
-    def _pace(self, rows: int, newest: int) -> list[Sent]:
+    def _pace(self, rows: int, newest: int) -> list[Numbers]:
         """What leaves because time goes on, besides collisions."""
         began = newest > self._newest
         self._newest = max(self._newest, newest)
@@ -241,7 +239,7 @@ class TablePanesKernel(Operator):
             return [self._send(self._next_old(many))]
         return []
 
-    def _send_overdue(self) -> Sent:
+    def _send_overdue(self) -> Numbers:
         """Sums that may not wait any longer."""
         if self._cti == INFINITY:
             return self._send(self._taken())
@@ -250,7 +248,7 @@ class TablePanesKernel(Operator):
         if self._cti != MIN_TIME:
             pane = max(pane, self._pane(self._cti))
         if pane <= self._swept:
-            return _NOTHING
+            return self._none
         self._swept = pane
         return self._send((self._first < pane - self._table.late).nonzero()[0])
 
@@ -268,11 +266,11 @@ class TablePanesKernel(Operator):
         seen, self._seen = self._seen, named
         return {scope: t for scope, t in named.items() if seen.get(scope) != t}, news
 
-    def _send_areas(self, progress: Progress) -> Sent:
+    def _send_areas(self, progress: Progress) -> Numbers:
         """Sums of windows that are over for their group by what is promised to an area of
         groups."""
         at = self._taken()
-        keys = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
+        keys = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         times = groups_in_areas(progress, keys, len(at))
         until = np.full(len(at), NEVER)
         until[times == INFINITY] = _FREE
@@ -280,11 +278,11 @@ class TablePanesKernel(Operator):
         until[some] = self._grid.first(times[some])
         return self._send(at[self._first[at] < until])
 
-    def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Sent:
+    def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Numbers:
         """Sums of windows that are over for their group. A group may be anywhere in the table, as
         one that was put back is."""
         at = self._taken()
-        named = dict(zip(self._keys, self._named(self._identity[:, at]), strict=True))
+        named = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         held = [named[name] for name in columns]
         scopes = [
             column_of(values, column.type)
@@ -302,23 +300,18 @@ class TablePanesKernel(Operator):
     def _pane(self, time: int) -> int:
         return (time - self._grid.offset - self._grid.size) // self._grid.hop + 1
 
-    def _send(self, at: Codes) -> Sent:
+    def _send(self, at: Codes) -> Numbers:
         if not len(at):
-            return _NOTHING
-        out = (
-            self._named(self._identity[:, at]),
-            self._first[at].copy(),
-            self._beyond[at].copy(),
-            self._sums[:, at],
-        )
+            return self._none
+        sent = self._held.take(at, axis=1)
         self._first[at] = _FREE
         self._pages.touch(at)
-        return out
+        return sent
 
     def _promise(self) -> int:
         if self._cti in (MIN_TIME, INFINITY):
             return self._cti
-        return self._start(min(self._pane(self._cti), int(self._first.min())))
+        return self._start(min(self._pane(self._cti), least(self._first)))
 
     def needs(self, time: int) -> tuple[int, ...]:
         if time <= MIN_TIME or time == INFINITY:
@@ -334,14 +327,14 @@ class TablePanesKernel(Operator):
     def _start(self, first: int) -> int:
         return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
 
-    def _batch(self, sent: list[Sent], progress: Progress) -> Batch:
-        sent = [part for part in sent if len(part[1])]
+    def _batch(self, sent: list[Numbers], progress: Progress) -> Batch:
+        sent = [sums for sums in sent if sums.shape[1]]
         if not sent:
             return Batch.empty(self.schema, progress)
-        keys = [pa.concat_arrays([part[0][i] for part in sent]) for i in range(len(self._keys))]
-        first, beyond = (np.concatenate([part[i] for part in sent]) for i in (1, 2))
-        sums = np.ascontiguousarray(np.concatenate([part[3] for part in sent], axis=1))
-        payload = pa.RecordBatch.from_arrays([*keys, *map(whole_column, sums)], schema=self.schema)
+        sums = sent[0] if len(sent) == 1 else np.concatenate(sent, axis=1)
+        columns = [*self._named(sums), *map(whole_column, sums[self._width + 2 :])]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        first, beyond = sums[self._width], sums[self._width + 1]
         start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
         return Batch(payload, start, self._grid.ending_at(beyond), progress=progress)
 
@@ -352,31 +345,24 @@ class TablePanesKernel(Operator):
         """Numbers for the groups in the table only. A place follows from the number, so that all
         are placed anew."""
         at = self._taken()
-        moved = self._key_index.keep(np.unique(self._identity[0, at]))
-        identity = self._identity[:, at].copy()
-        identity[0] = moved[identity[0]]
-        entries = (
-            identity,
-            self._first[at].copy(),
-            self._beyond[at].copy(),
-            self._sums[:, at].copy(),
-        )
+        sums = self._held.take(at, axis=1)
+        moved = self._key_index.keep(np.unique(sums[0]))
+        sums[0] = moved[sums[0]]
         self._first[:] = _FREE
         self._pages.touch_all()
-        self._place(*entries)
+        self._place(sums)
 
-    def _place(self, identity: Numbers, first: Codes, beyond: Codes, sums: Numbers) -> None:
+    def _place(self, sums: Numbers) -> None:
         """Put back what was in the table. Of two that want one place one goes to a free one, where
         only time finds it."""
-        wanted = self._slots(identity)
+        wanted = self._slots(sums)
         order = np.argsort(wanted, kind="stable")
         alone = np.ones(len(order), np.bool_)
         alone[1:] = wanted[order][1:] != wanted[order][:-1]
         free = np.setdiff1d(np.arange(self._table.slots), wanted)
         at = wanted.copy()
         at[order[~alone]] = free[: int((~alone).sum())]
-        self._identity[:, at], self._first[at], self._beyond[at] = identity, first, beyond
-        self._sums[:, at] = sums
+        self._held[:, at] = sums
 
     def snapshot(self) -> Slices:
         marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
@@ -386,12 +372,8 @@ class TablePanesKernel(Operator):
         }
 
     def _write(self, at: Codes) -> Slices:
-        columns = [
-            *self._named(self._identity[:, at]),
-            pa.array(self._first[at]),
-            pa.array(self._beyond[at]),
-            *(pa.array(column[at]) for column in self._sums),
-        ]
+        sums = self._held.take(at, axis=1)
+        columns = [*self._named(sums), *map(whole_column, sums[self._width :])]
         names = [*self._keys, _FIRST, _BEYOND, *self._partials.names]
         return {"table": pa.RecordBatch.from_arrays(columns, names=names)}
 
@@ -408,14 +390,12 @@ class TablePanesKernel(Operator):
         if rows is None:
             return
         identity = self._identify([rows.column(name) for name in self._keys], rows.num_rows)
-        sums = np.array(
-            [rows.column(name).to_numpy() for name in self._partials.names], np.int64
-        ).reshape(len(self._partials.names), -1)
-        self._place(identity, rows.column(_FIRST).to_numpy(), rows.column(_BEYOND).to_numpy(), sums)
+        names = [_FIRST, _BEYOND, *self._partials.names]
+        rest = [rows.column(name).to_numpy() for name in names]
+        self._place(np.concatenate([identity, np.array(rest, np.int64)]))
 
     def state_size(self) -> StateSize:
-        fixed = self._identity.nbytes + self._first.nbytes + self._beyond.nbytes + self._sums.nbytes
-        return StateSize(len(self._taken()), fixed + self._key_index.nbytes)
+        return StateSize(len(self._taken()), self._held.nbytes + self._key_index.nbytes)
 
 
 def _part(delta: Delta, begin: int) -> Delta:
