@@ -12,7 +12,7 @@ import pytest
 
 import thalweg as tw
 from thalweg import cti, point
-from thalweg.errors import PlanError, WindowError
+from thalweg.errors import PlanError, WindowError, WindowWarning
 from thalweg.model import Element
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
@@ -129,3 +129,15 @@ def test_rows_between_two_windows_are_not_held_after_the_end(module: str) -> Non
     engine.push("s", [tw.insert({"v": 2}, 20, 21)])
     engine.finish()
     assert not any(size.rows for size in engine.state_size().values())
+
+
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+def test_a_row_between_two_windows_may_still_be_taken_back(consistency: str) -> None:
+    """Windows of 3 from the first row, 53, a new one every 15: 240 is in none, and not settled."""
+    with pytest.warns(WindowWarning, match="tuples between two windows"):
+        windows = tw.source("s", VALUE).sliding(3, 15, origin=None)
+    engine = tw.Engine(windows.aggregate(n=tw.count()), consistency=consistency)
+    out = engine.push("s", [point({"v": 1}, 53), point({"v": 7}, 240), cti(236)])
+    out += engine.push("s", [tw.remove({"v": 7}, 240, 241), point({"v": 2}, 247)])
+    table = tw.cht(list(tw.elements_of(out + engine.finish())))
+    assert table == [(245, 248, {"n": 1})]

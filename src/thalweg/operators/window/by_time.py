@@ -145,8 +145,9 @@ class FirstOriginAssigner(TimeAssigner):
             return max(min(cti + self._slide - self._longest, cti), MIN_TIME)
         self.anchor = first
         needed = first + ((cti - first) // self._slide + 1) * self._slide - self._longest
+        needed = min(needed, cti)  # windows may have gaps between them
         self.held.purge(needed + self._longest - 1)
-        return min(needed, cti)
+        return needed
 
     def needs(self, time: int) -> int:
         unsettled = max(time + self._longest - self._slide, time)
