@@ -16,7 +16,7 @@ from thalweg.shards.fragments import FragmentPlan
 from thalweg.shards.host_worker import HostSpec
 from thalweg.shards.query_registry import Change, HostedQuery, QueryRegistry, queries_at
 from thalweg.shards.roster import LiveQuery
-from thalweg.shards.state import carried_over
+from thalweg.shards.state import carried_over_whole
 from thalweg.shards.worker import FragmentRunner
 from thalweg.stream import Stream
 
@@ -115,12 +115,7 @@ def _takes_over(old: LiveQuery, new: LiveQuery) -> bool:
                 ).signatures
                 for part, query in ((before, old), (now, new))
             )
-            stateful = {
-                f"{name}|": None
-                for name, signature in old_signatures.items()
-                if not signature.startswith("stateless ")
-            }
-            if carried_over(old_signatures, new_signatures, stateful):
+            if carried_over_whole(old_signatures, new_signatures):
                 return False
     except StateError:
         return False

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
-from thalweg.shards.state import carried_over
+from thalweg.shards.state import carried_over_whole
 
 __all__ = ["ProgressRecord", "recorded_query"]
 
@@ -282,13 +282,8 @@ def _require_fitting(
 ) -> None:
     """Refuse operators whose state would not fit: as a worker would, but before one is started, and
     in the words of the query where its words have changed."""
-    stateful = {
-        f"{name}|": None
-        for name, signature in before.items()
-        if not signature.startswith("stateless ")
-    }
     try:
-        carried_over(before, now, stateful)
+        carried_over_whole(before, now)
     except StateError as reason:
         changed = [
             (name, words[0][name], text)

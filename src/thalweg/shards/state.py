@@ -29,10 +29,13 @@ __all__ = [
     "SliceStore",
     "Store",
     "carried_over",
+    "carried_over_whole",
+    "is_stateless",
     "operator_and_slice",
     "read_json",
     "remove_slices",
     "require_format",
+    "signature_of",
     "slice_name",
     "write_json",
 ]
@@ -218,6 +221,28 @@ def operator_and_slice(name: str) -> tuple[str, str]:
     return (operator, part) if bar else ("", name)
 
 
+_STATELESS = "stateless "
+
+
+def signature_of(text: str, *, keeps_state: bool) -> str:
+    """What an operator is compared by, which also says whether it keeps state.
+
+    >>> is_stateless(signature_of("where v > 1", keeps_state=False))
+    True
+    """
+    return text if keeps_state else f"{_STATELESS}{text}"
+
+
+def is_stateless(signature: str) -> bool:
+    return signature.startswith(_STATELESS)
+
+
+def carried_over_whole(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """As `carried_over`, where every operator that keeps state has some."""
+    stateful = [name for name, signature in before.items() if not is_stateless(signature)]
+    return carried_over(before, now, {slice_name(name, ""): None for name in stateful})
+
+
 def carried_over(
     before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]
 ) -> set[str]:
@@ -241,7 +266,7 @@ def carried_over(
         was = before.get(operator)
         if was == signature or (was is not None and operator not in stateful):
             continue
-        if was is None and signature.startswith("stateless "):
+        if was is None and is_stateless(signature):
             continue
         if was is None:
             raise StateError(

@@ -42,7 +42,7 @@ from thalweg.shards.exchange import Chunk
 from thalweg.shards.fragment_input import FragmentInput
 from thalweg.shards.fragments import Fragment
 from thalweg.shards.inputs import InputMemory
-from thalweg.shards.state import operator_and_slice, slice_name
+from thalweg.shards.state import operator_and_slice, signature_of, slice_name
 
 __all__ = ["Answer", "FragmentRunner"]
 
@@ -421,5 +421,5 @@ def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
         text = operator.id
         if node is not None:
             text = f"{node.signature}, kept by {type(operator.kernel).__name__}"
-        found[operator.id] = text if operator.kernel.snapshot() else f"stateless {text}"
+        found[operator.id] = signature_of(text, keeps_state=bool(operator.kernel.snapshot()))
     return found
