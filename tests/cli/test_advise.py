@@ -158,7 +158,7 @@ def test_why_reads_the_report_of_a_checkpoint(tmp_path: Path) -> None:
     engine = DividedEngine(query)
     engine.push("s", [tw.point({"k": "a"}, 3), tw.point({"k": "b"}, 18)])
     (tmp_path / "thalweg").mkdir()
-    write_reports(tmp_path, 4, [json.dumps(report) for report in engine.reports()])
+    write_reports(tmp_path, 4, engine.reports())
     told = CliRunner().invoke(main, ["why", str(tmp_path), "--at", "10"], catch_exceptions=False)
     assert told.output.startswith(
         "as of micro-batch 4: what starts at 10 is not final: the query has promised 10."

@@ -152,4 +152,4 @@ def test_a_divided_merge_says_what_it_waits_for_and_who_leads() -> None:
     engine.push_step("merged", (MergeStep("one", InputChange.JOINS), batch))
     assert "one has promised 4" in str(engine.why())
     for report in engine.reports():
-        assert report["merged"]["merged"]["leader"] == "one"
+        assert report.merged["merged"]["leader"] == "one"

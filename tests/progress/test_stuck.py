@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import thalweg as tw
+from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.reports import stuck_inputs
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +61,8 @@ def test_the_divided_engine_says_the_same() -> None:
     engine = DividedEngine(_query(), buckets=1)
     engine.push("orders", _rows(0, 3))
     engine.push("clicks", _rows(0, 300))
-    stuck = [text for report in engine.reports() for text in report["stuck"]]
+    stuck = [text for report in engine.reports() for text in report.stuck]
     assert len(stuck) == 1
     assert "source orders is stuck at 2" in stuck[0]
-    assert stuck_inputs([json.dumps(report) for report in engine.reports()]) == stuck
+    for report in engine.reports():
+        assert BucketReport.from_json(report.to_json()) == report

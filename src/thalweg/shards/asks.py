@@ -14,23 +14,25 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Source
+from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.reports import combined_why
 
 __all__ = ["ask_all_if_behind", "ask_time", "asks_file", "asks_of", "lags", "write_asks"]
 
 
-def asks_of(reports: Sequence[Mapping[str, Any]], behind: Mapping[str, int]) -> dict[str, int]:
+def asks_of(reports: Sequence[BucketReport], behind: Mapping[str, int]) -> dict[str, int]:
     """By source: the time of the clock from which on it is asked. `behind` are the sources that can
     be asked, with how far their answers lag the clock."""
     if not reports:
         return {}
-    why = combined_why([{**report, "waits": report["missing"]} for report in reports])
-    seen = [report["newest"] for report in reports if report.get("newest") is not None]
+    why = combined_why([replace(report, waits=report.missing) for report in reports])
+    seen = [report.newest for report in reports if report.newest is not None]
     if why.promise > max(seen, default=MIN_TIME):
         return {}  # all that has come is final
     needed = {wait.source: wait.needs for wait in why.waits}

@@ -7,7 +7,6 @@ the state that the runner wrote (see `state`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -107,7 +106,7 @@ class FragmentBucket:
             (for_fragment if chunk.header.kind is Message.ROWS else messages).append(chunk)
         answer = self.process(for_fragment, now, store)
         assert self._runner is not None
-        report = json.dumps(self._runner.report())
+        report = self._runner.report().to_json()
         if self._spec.targets:
             yield from self._exchange(answer, report, messages)
         else:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any
 
 from thalweg.errors import PlanError
 from thalweg.graph.graph_operator import OperatorFigures
@@ -27,6 +26,7 @@ from thalweg.operators.source.punctuations import cti_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.asks import asks_of, lags
+from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.exchange import Chunk, ExchangeRow, Header
 from thalweg.shards.fragment_stage import FragmentBucket, FragmentSpec, divided_answer
 from thalweg.shards.fragments import parts_of, sources_of, targets_of
@@ -175,7 +175,7 @@ class DividedEngine:
         """Why the answer that is not final first is not, as a query on Spark says it."""
         return combined_why(self.reports())
 
-    def reports(self) -> list[Mapping[str, Any]]:
+    def reports(self) -> list[BucketReport]:
         """What every bucket of every fragment reports."""
         return [runner.report() for runner in self._runners()]
 

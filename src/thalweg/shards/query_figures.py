@@ -7,7 +7,6 @@ whenever figures are read. Each micro-batch counts once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any
 
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.output import OutputKind
 from thalweg.shards.reports import combined_figures
 
@@ -179,7 +179,7 @@ class QueryFigures:
         self.totals = Counts()
         self.operators: dict[str, OperatorFigures] = {}
         self.newest = BatchFigures()
-        self.reports: list[dict[str, Any]] = []
+        self.reports: list[BucketReport] = []
         """Of the newest micro-batch."""
         self._last = -1
         self._noted: set[int] = set()
@@ -193,7 +193,7 @@ class QueryFigures:
             self._noted.add(batch)
             self.batches += 1
             self.totals += figures
-            reports = [json.loads(text) for text in figures.reports]
+            reports = [BucketReport.from_json(text) for text in figures.reports]
             for name, done in combined_figures(reports).items():
                 before = self.operators.get(name, OperatorFigures())
                 self.operators[name] = replace(before, state_rows=0, state_bytes=0) + done

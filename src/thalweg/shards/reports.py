@@ -9,33 +9,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Step, Wait, Why, late_notes
 from thalweg.model.time import MIN_TIME
+from thalweg.shards.bucket_report import BucketReport
 
 __all__ = [
     "combined_figures",
     "combined_why",
     "notes_of_reports",
     "read_reports",
-    "stuck_inputs",
     "write_reports",
 ]
-
-Report = Mapping[str, Any]
-_REPORTED = {"fragment", "late", "promise", "notes", "waits", "operators", "stuck"}
 
 
 def _file(checkpoint: Path) -> Path:
     return checkpoint / "thalweg" / "reports.json"
 
 
-def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: str = "") -> None:
+def write_reports(
+    checkpoint: Path, batch: int, reports: Sequence[BucketReport], *, run: str = ""
+) -> None:
     """Write the reports of a micro-batch to the checkpoint, for tools outside the query. Nothing
     depends on them.
 
@@ -50,7 +49,7 @@ def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: 
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none yet, or one that cannot be read
     temporary = file.with_suffix(".tmp")
-    content = {"run": run, "batch": batch, "reports": [json.loads(text) for text in reports]}
+    content = {"run": run, "batch": batch, "reports": [asdict(report) for report in reports]}
     try:
         temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(file)
@@ -58,17 +57,13 @@ def write_reports(checkpoint: Path, batch: int, reports: Sequence[str], *, run: 
         return  # of a checkpoint that was removed, or a full disk, Spark itself complains
 
 
-def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
+def read_reports(checkpoint: Path) -> tuple[int, list[BucketReport]]:
     """The number of the last micro-batch that left reports, and the reports."""
     try:
         content = json.loads(_file(checkpoint).read_text(encoding="utf-8"))
-        reports = content["reports"]
+        reports = [BucketReport.from_fields(fields) for fields in content["reports"]]
         for report in reports:
-            if not isinstance(reports, list) or not report.keys() >= _REPORTED:
-                raise ValueError("no report")
-            _slowest([report], report["fragment"])
-            list(_waits(reports, report, ()))
-            combined_figures([report])
+            list(_waits(reports, report, ()))  # the fragments that it waits for have reports too
         return int(content["batch"]), reports
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as reason:
         raise StateError(
@@ -77,16 +72,16 @@ def read_reports(checkpoint: Path) -> tuple[int, list[Report]]:
         ) from reason
 
 
-def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
+def combined_why(reports: Sequence[BucketReport], time: int | None = None) -> Why:
     """Why the answers that start at `time` are not final (by default: the first time that is not).
     The waits named release the first of them."""
     if not reports:
         return Why(
             MIN_TIME if time is None else time, MIN_TIME, (), ("no micro-batch has run yet",)
         )
-    last = max(report["fragment"] for report in reports)
+    last = max(report.fragment for report in reports)
     slowest = _slowest(reports, last)
-    promise = int(slowest["promise"])
+    promise = slowest.promise
     target = promise if time is None else time
     notes = notes_of_reports(reports)
     if promise > target:
@@ -94,69 +89,53 @@ def combined_why(reports: Sequence[Report], time: int | None = None) -> Why:
     return Why(target, promise, tuple(_waits(reports, slowest, ())), notes)
 
 
-def notes_of_reports(reports: Sequence[Report]) -> tuple[str, ...]:
+def notes_of_reports(reports: Sequence[BucketReport]) -> tuple[str, ...]:
     """The notes of all buckets, each once; of late rows, how many in all."""
     late: dict[str, Counter[str]] = {}
     for report in reports:
-        for source, counts in report["late"].items():
+        for source, counts in report.late.items():
             late.setdefault(source, Counter()).update(counts)
     counts = {source: max(by_input.values()) for source, by_input in sorted(late.items())}
     return (
         *late_notes(counts),
-        *dict.fromkeys(note for report in reports for note in report["notes"]),
+        *dict.fromkeys(note for report in reports for note in report.notes),
     )
 
 
-def _slowest(reports: Sequence[Report], fragment: int) -> Report:
+def _slowest(reports: Sequence[BucketReport], fragment: int) -> BucketReport:
     return min(
-        (report for report in reports if report["fragment"] == fragment),
-        key=lambda report: int(report["promise"]),
+        (report for report in reports if report.fragment == fragment),
+        key=lambda report: report.promise,
     )
 
 
-def _waits(reports: Sequence[Report], report: Report, path: tuple[Step, ...]) -> Iterator[Wait]:
+def _waits(
+    reports: Sequence[BucketReport], report: BucketReport, path: tuple[Step, ...]
+) -> Iterator[Wait]:
+    """What a bucket waits for, followed through the fragments that it reads to sources; each source
+    once."""
     named: set[str] = set()
-    for entry in report["waits"]:
-        steps = (
-            *path,
-            *(
-                Step(**step | {"operator": f"{report['fragment']}/{step['operator']}"})
-                for step in entry["path"]
-            ),
+    for entry in report.waits:
+        steps = [
+            replace(step, operator=f"{report.fragment}/{step.operator}") for step in entry.wait.path
+        ]
+        whole_path = (*path, *steps)
+        found: Iterable[Wait] = (
+            [replace(entry.wait, path=whole_path)]
+            if entry.upstream is None
+            else _waits(reports, _slowest(reports, entry.upstream), whole_path)
         )
-        source = entry["source"]
-        if entry["upstream"] is not None:
-            found = _waits(reports, _slowest(reports, entry["upstream"]), steps)
-        else:
-            found = iter(
-                [
-                    Wait(
-                        source,
-                        entry["needs"],
-                        entry["has"],
-                        entry["since"],
-                        tuple(entry["release"]),
-                        steps,
-                    )
-                ]
-            )
         for wait in found:
             if wait.source not in named:
                 named.add(wait.source)
                 yield wait
 
 
-def stuck_inputs(reports: Sequence[str]) -> list[str]:
-    """The warnings about inputs that are stuck, each once, from reports as they are written."""
-    parsed = (json.loads(text) for text in reports)
-    return list(dict.fromkeys(warning for report in parsed for warning in report.get("stuck", [])))
-
-
-def combined_figures(reports: Sequence[Report]) -> dict[str, OperatorFigures]:
+def combined_figures(reports: Sequence[BucketReport]) -> dict[str, OperatorFigures]:
     """The figures of each operator over all buckets, by fragment and id."""
     total: dict[str, OperatorFigures] = {}
     for report in reports:
-        for operator, figures in report["operators"].items():
-            name = f"{report['fragment']}/{operator}"
-            total[name] = total.get(name, OperatorFigures()) + OperatorFigures(**figures)
+        for operator, figures in report.operators.items():
+            name = f"{report.fragment}/{operator}"
+            total[name] = total.get(name, OperatorFigures()) + figures
     return total

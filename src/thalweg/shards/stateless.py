@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +127,8 @@ class ProgressKeeper:
         after = _texts(self._runner.slices())
         self._write(batch, before, after)
         self._progress = {batch: before, batch + 1: after}
-        figures = {name: asdict(done) for name, done in operators.items()}
-        report = self._runner.report() | {"operators": figures}
-        return answer.batch.progress.cti, json.dumps(report)
+        report = replace(self._runner.report(), operators=operators)
+        return answer.batch.progress.cti, report.to_json()
 
     def _write(self, batch: int, before: SavedProgress, after: SavedProgress) -> None:
         saved = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}

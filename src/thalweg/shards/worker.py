@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -37,7 +36,7 @@ from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
-from thalweg.shards.bucket_report import report_of
+from thalweg.shards.bucket_report import BucketReport, report_of
 from thalweg.shards.exchange import Chunk
 from thalweg.shards.fragment_input import FragmentInput
 from thalweg.shards.fragments import Fragment
@@ -390,16 +389,12 @@ class FragmentRunner:
     # --------------------------------------------------------------------------------------------
     # report
 
-    def report(self) -> dict[str, Any]:
-        """What this bucket did in the last micro-batch and what it waits for, as something that
-        JSON can write."""
-        report = report_of(self._graph, self._inputs, self._progress, self._oldest)
-        return {
-            "fragment": self.fragment.number,
-            **report,
-            "stuck": self._stuck.warnings(),
-            "operators": {name: asdict(figures) for name, figures in self.figures.items()},
-        }
+    def report(self) -> BucketReport:
+        """What this bucket did in the last micro-batch and what it waits for."""
+        report = report_of(
+            self.fragment.number, self._graph, self._inputs, self._progress, self._oldest
+        )
+        return replace(report, stuck=tuple(self._stuck.warnings()), operators=self.figures)
 
 
 def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.query_figures import BatchFigures
-from thalweg.shards.reports import stuck_inputs
 
 __all__ = ["hear_progress", "show_progress"]
 
@@ -133,5 +133,6 @@ class _Printer(_Listener):
 
     def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
         self._write(figures.line(batch, seconds))
-        for warning in stuck_inputs(figures.reports):
+        reports = map(BucketReport.from_json, figures.reports)
+        for warning in dict.fromkeys(text for report in reports for text in report.stuck):
             self._write(f"batch {batch}  WARNING  {warning}")

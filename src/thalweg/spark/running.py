@@ -153,7 +153,7 @@ class RunningQuery:
                 self._note(entry.batchId, entry.batchDuration / 1000, figures)
         all_figures = self._figures
         passed, notes = self._passed()
-        stuck = [warning for report in all_figures.reports for warning in report["stuck"]]
+        stuck = [warning for report in all_figures.reports for warning in report.stuck]
         return QueryStatus(
             batches=all_figures.batches,
             rows=all_figures.totals.read,
@@ -219,7 +219,7 @@ class RunningQuery:
         if self._ready.lags:
             write_asks(self._checkpoint, batch, asks_of(self._figures.reports, self._ready.lags))
         if not self._temporary:
-            write_reports(self._checkpoint, batch, figures.reports, run=str(self.query.runId))
+            write_reports(self._checkpoint, batch, self._figures.reports, run=str(self.query.runId))
 
     def figures(self) -> dict[int, BatchFigures]:
         """The figures of the micro-batches that Spark remembers, by number."""
