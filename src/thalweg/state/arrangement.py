@@ -101,17 +101,17 @@ class Arrangement:
         if least(delta.weight) > 0:
             self.add(delta, group, marks)
             return
-        comes = delta.weight > 0
-        size, count = len(delta), int(np.count_nonzero(comes))
-        if size <= _TAIL and comes[size - count :].all():  # as the delta of a batch has them
+        new = delta.weight > 0
+        size, count = len(delta), int(np.count_nonzero(new))
+        if size <= _TAIL and new[size - count :].all():  # as the delta of a batch has them
             cut = size - count
             self.add(delta.slice(cut, size), group[cut:], tuple(mark[cut:] for mark in marks))
             self.remove(delta.slice(0, cut), group[:cut])
             return
         if count:
-            self.add(delta.filter(comes), group[comes], tuple(mark[comes] for mark in marks))
-        goes = ~comes
-        self.remove(delta.filter(goes), group[goes])
+            self.add(delta.filter(new), group[new], tuple(mark[new] for mark in marks))
+        old = ~new
+        self.remove(delta.filter(old), group[old])
 
     def add(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
         """Keep rows of positive weight."""
@@ -138,9 +138,8 @@ class Arrangement:
     def remove(
         self, delta: Delta, group: Codes, marks: tuple[Times, ...] = (), *, strict: bool = True
     ) -> None:
-        """Take rows away: the weights of `delta` are negative. Where marks are given, a row is
-        taken only if its first marks are equal too. Unless `strict`, a row that is not there is
-        ignored."""
+        """Take rows away: the weights of `delta` are negative. A row is taken only if its
+        first marks equal `marks` too. Unless `strict`, a row that is not there is ignored."""
         if len(delta) <= _TAIL:
             found = self.find_equal(delta, group, marks)
             if _is_one_to_one(found, len(delta)):
@@ -247,15 +246,15 @@ class Arrangement:
 
     def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
         """For each row the rows that are held of equal lifetime and payload, in the columns that
-        `rows` has; where marks are given, of equal first marks."""
+        `rows` has, and of first marks equal to `marks`."""
         found = self._of_lifetime(group, rows.start, rows.end)
         for at, mark in enumerate(marks):
             found = found.filter(found.mark(at) == mark[found.owner])
         if not len(found) or not rows.payload.num_columns:
             return found
-        asked = [take_column(column, found.owner) for column in rows.payload.columns]
+        probes = [take_column(column, found.owner) for column in rows.payload.columns]
         held = [found.column(name) for name in rows.payload.schema.names]
-        return found.filter(equal_pairs(asked, held))
+        return found.filter(equal_pairs(probes, held))
 
     def _of_lifetime(self, group: Codes, start: Times, end: Times) -> Hits:
         """For each probe the rows of its group that start and end at its times."""

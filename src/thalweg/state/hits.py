@@ -123,7 +123,7 @@ class Hits:
         return Hits(self.schema, self.owner[mask], parts)
 
     def units(self) -> Hits:
-        """Each row as often as its weight says."""
+        """Each row repeated by its weight."""
         weight = self.weight
         if not len(weight) or greatest(weight) == 1:
             return self

@@ -1,10 +1,10 @@
-"""A key index: every group that a kernel knows, by number, so that its state holds small integers
+"""A key index: the number of every group of a kernel, so that its state holds small integers
 instead of keys.
 
-Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Numbers are
-given in the order in which groups are first seen. A group that is no longer needed keeps its number
-until `keep` gives all numbers out anew; a kernel calls that when its index has doubled, so an index
-is never more than twice as large as the groups in use.
+Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Groups are
+numbered in the order in which they are first seen. A group that is no longer needed keeps its
+number until `keep` numbers all groups anew; a kernel calls that when its index has doubled, so an
+index is never more than twice as large as the groups in use.
 """
 
 from __future__ import annotations

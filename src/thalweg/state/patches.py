@@ -1,7 +1,7 @@
 """Patches: what changed in runs that were written before, as a log of small slices.
 
 A snapshot adds one patch for all runs. Patches are merged like runs, a later one winning, and lose
-what belongs to runs that are gone; so there are few of them and they stay small.
+what belongs to runs that were dropped; so there are few of them and they stay small.
 """
 
 from __future__ import annotations

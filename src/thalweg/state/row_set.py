@@ -38,7 +38,7 @@ class RowSet(Arrangement):
     def __init__(
         self, schema: pa.Schema, *, identity: int | None = None, marks: int = 0, what: str = ""
     ) -> None:
-        """The first `identity` columns, or all, say with the lifetime which row it is."""
+        """A row is identified by its lifetime and its first `identity` columns, or all."""
         super().__init__(schema, _no_groups, marks=marks, hashed=True, what=what)
         self._identity = schema.names[:identity]
 
@@ -56,16 +56,14 @@ class RowSet(Arrangement):
         if not len(rows):
             return
         group = self.groups_of(rows)
-        comes = rows.weight > 0
-        if comes.all():
+        new = rows.weight > 0
+        if new.all():
             self.add(rows, group, marks)
             return
-        if comes.any():
-            self.add(rows.filter(comes), group[comes], tuple(mark[comes] for mark in marks))
-        goes = ~comes
-        self.remove(
-            rows.filter(goes), group[goes], tuple(mark[goes] for mark in marks), strict=strict
-        )
+        if new.any():
+            self.add(rows.filter(new), group[new], tuple(mark[new] for mark in marks))
+        old = ~new
+        self.remove(rows.filter(old), group[old], tuple(mark[old] for mark in marks), strict=strict)
 
     def find_rows(self, rows: Delta) -> Hits:
         """For each row those that are held and equal it."""

@@ -37,7 +37,7 @@ class Columns:
     """Rows as they are held: lifetime, weight, marks and group of each, and the payload.
 
     A duration or the weight one that all rows share is not kept for each (`compact`). The payload
-    of rows that are put `aside` is gathered when it is asked for as a whole.
+    of rows that are put `aside` is gathered when it is first read as a whole.
     """
 
     __slots__ = (
@@ -234,8 +234,8 @@ class Run:
     """Rows that were taken away."""
     written: Rows | None = None
     found_by: tuple[Codes, Codes] | None = None
-    """Positions in the order of places, and the sorted places; made when they are first asked
-    for."""
+    """Positions in the order of places, and the sorted places; made when they are first
+    needed."""
     touched: Bools | None = None
     """Rows whose weight or marks changed since the last snapshot."""
     patched: int = 0
@@ -243,12 +243,12 @@ class Run:
     """The earliest start of the rows alive after a time: the time, the start, the dead rows
     then."""
     end_order: tuple[Codes, Times] | None = None
-    """Positions sorted by end, and the sorted ends; made when they are first asked for."""
+    """Positions sorted by end, and the sorted ends; made when they are first needed."""
     least_starts: Times | None = None
     """Of each row in the order of ends, the earliest start of it and those behind it."""
     longest_found: int | None = None
     half: int | None = None
-    """When this time has passed, half of the rows have ended; found when it is first asked for."""
+    """When this time has passed, half of the rows have ended; found when it is first needed."""
     lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
         default_factory=dict
     )
@@ -409,7 +409,7 @@ class Run:
         return self.end_order
 
     def touch(self, at: Codes) -> None:
-        """Remember that weights or marks at these positions have changed."""
+        """Note that weights or marks at these positions have changed."""
         if self.touched is None:
             self.touched = np.zeros(len(self), np.bool_)
         self.touched[at] = True
@@ -445,12 +445,12 @@ class Run:
         """The smallest value of each column in the rows alive after a time, nulls left out; None
         when one of the rows is null in all of them."""
         key = (until if self.soonest <= until else MIN_TIME, self.dead)
-        known = self.lows.get(tuple(columns))
-        if known is None or known[0] != key:
+        found = self.lows.get(tuple(columns))
+        if found is None or found[0] != key:
             some = bool(self.dead) or self.soonest <= until
             alive = self.alive(until).nonzero()[0] if some else None
-            known = self.lows[tuple(columns)] = (key, self.rows.least(columns, alive))
-        return known[1]
+            found = self.lows[tuple(columns)] = (key, self.rows.least(columns, alive))
+        return found[1]
 
     def write(self) -> Rows:
         """The slice of this run: the same object until it is written anew."""

@@ -41,7 +41,7 @@ class SlotTable:
     def __init__(self, bits: int) -> None:
         self._bits = bits
         self.number = 0
-        """The highest number that was given to a run or a patch."""
+        """The highest number of a run or a patch so far."""
         self.clear()
 
     def clear(self) -> None:
@@ -88,7 +88,7 @@ class SlotTable:
         return dropped
 
     def load(self, at: tuple[int, int], rows: Columns, number: int) -> Run:
-        """A run as it was written; the width of its class is known."""
+        """Add a run as it was written; the width of its class is set already."""
         class_, slot_number = at
         width = self.widths[class_]
         begin = INFINITY if class_ == _ENDLESS else slot_number << width
@@ -115,7 +115,7 @@ class SlotTable:
             self.widths[class_] = 0
             self._put(class_, 0, rows, INFINITY)
             return
-        there = np.array([slot for known, slot in self.slots if known == class_], np.int64)
+        there = np.array([slot for number, slot in self.slots if number == class_], np.int64)
         if not len(there):
             span = int(rows.end.max()) - int(rows.end.min())
             self.widths[class_] = max(span // (_MOST // 2), 1).bit_length()

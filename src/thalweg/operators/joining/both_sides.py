@@ -23,7 +23,7 @@ class BothSides:
     """
 
     def __init__(self, names_groups: Callable[[Progress], bool]) -> None:
-        """`names_groups` says whether the groups of a promise are groups of both sides."""
+        """`names_groups`: whether the groups of a promise are groups of both sides."""
         self._names_groups = names_groups
         self.sides: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
         self.both = NO_PROGRESS
@@ -35,9 +35,9 @@ class BothSides:
         if news.scoped:
             forget_ended(self.sides, news)
             self.both = self._met()
-        before, known = self.both, self.sides[port]
-        merged = known.merge(news)
-        if merged is not known:
+        before, side = self.both, self.sides[port]
+        merged = side.merge(news)
+        if merged is not side:
             self.sides[port] = merged
             self.both = self._met()
         return before
@@ -48,7 +48,7 @@ class BothSides:
             both = left.meet(right).without_column_promises()
             return both if self._names_groups(both) else both.without_scopes()
         cti = min(left.cti, right.cti)
-        # The same object says to operators behind that nothing is new.
+        # Operators behind this one see by the same object that nothing is new.
         return self.both if cti == self.both.cti and self.both.is_common else Progress(cti)
 
     def snapshot(self) -> Rows:

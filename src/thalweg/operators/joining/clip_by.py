@@ -113,9 +113,9 @@ class ClipByKernel(Operator):
         if not len(result) or least(result.weight) > 0:
             self._left.add(result, group, (keyed.end,))
         else:
-            comes, goes = result.weight > 0, result.weight < 0
-            self._left.add(result.filter(comes), group[comes], (keyed.end[comes],))
-            self._left.remove(result.filter(goes), group[goes], (keyed.end[goes],))
+            added, removed = result.weight > 0, result.weight < 0
+            self._left.add(result.filter(added), group[added], (keyed.end[added],))
+            self._left.remove(result.filter(removed), group[removed], (keyed.end[removed],))
         return Delta.concat([*answers, self._shown(result)], self.schema)
 
     def _is_held(self, rows: Delta, group: Codes, settled: Times) -> Bools:
@@ -123,8 +123,8 @@ class ClipByKernel(Operator):
         found = self._left.find(group, settled - 1, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
         if len(found) and rows.payload.num_columns:
-            asked = take_rows(rows.payload, found.owner)
-            found = found.filter(equal_pairs(asked.columns, found.payload().columns))
+            probes = take_rows(rows.payload, found.owner)
+            found = found.filter(equal_pairs(probes.columns, found.payload().columns))
         held = np.zeros(len(rows), np.bool_)
         held[found.owner] = True
         return held

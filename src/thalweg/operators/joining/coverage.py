@@ -126,9 +126,9 @@ class CoverageKernel(OuterKernel):
         start = delta.start[old]
         found = self._held[port].find(group[old], np.maximum(start, promised[old] - 1), start + 1)
         found = found.filter(found.start == start[found.owner])
-        asked = take_rows(delta.payload, old[found.owner])
-        if len(found) and asked.num_columns:
-            found = found.filter(equal_pairs(asked.columns, found.payload().columns))
+        probes = take_rows(delta.payload, old[found.owner])
+        if len(found) and probes.num_columns:
+            found = found.filter(equal_pairs(probes.columns, found.payload().columns))
         since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
         return since, begin
 
@@ -163,14 +163,14 @@ class CoverageKernel(OuterKernel):
             if dropped and self._preserved[1 - port]:
                 self._settle(1 - port, Columns.concat(dropped), both)
 
-    def _settle(self, port: int, gone: Columns, both: Progress) -> None:
+    def _settle(self, port: int, ended: Columns, both: Progress) -> None:
         """Note in the rows of one side that rows of the other covered what remains of them: where
         they are settled, and where the piece that is open then began."""
-        promised = self._state.promised_to(0, both, gone.payload)
-        found = self._held[port].find(gone.group, promised - 1, gone.end)
-        found = found.filter(found.mark(0) < gone.end[found.owner])
+        promised = self._state.promised_to(0, both, ended.payload)
+        found = self._held[port].find(ended.group, promised - 1, ended.end)
+        found = found.filter(found.mark(0) < ended.end[found.owner])
         if self._node.predicate is not None and len(found):
-            covering = Delta(gone.payload, gone.start, gone.end, gone.weight)
+            covering = Delta(ended.payload, ended.start, ended.end, ended.weight)
             found = self._matching(1 - port, covering, found)
         if not len(found):
             return
@@ -178,7 +178,7 @@ class CoverageKernel(OuterKernel):
         at, since = found.owner, rows.mark(0)
         settled = np.empty(len(rows), np.int64)
         settled[which] = promised[at]
-        covered = Cover(which, gone.start[at], gone.end[at], gone.weight[at])
+        covered = Cover(which, ended.start[at], ended.end[at], ended.weight[at])
         held = self._cover(port, rows, since, settled)
         cover = Cover(*map(np.concatenate, zip(held, covered, strict=True)))
         spans = RowSpans(since, settled, rows.mark(1))

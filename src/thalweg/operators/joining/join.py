@@ -3,11 +3,12 @@ overlap}.
 
 Each batch is joined with what the other side holds and then kept itself: no order, no waiting. Null
 keys match nothing, duplicates multiply. A row with another end is looked up once: of each of its
-pairs the end before and the end after it follow, and so whether the pair comes, goes or changes.
+pairs the end before and the end after it follow, and so whether the pair is new, taken back or
+changed.
 
 State: of each side the rows that end after the other side's CTI; later rows of the other side
 cannot meet an earlier one, and a later change of the row itself brings its data along. A row that
-comes after that is joined and not kept. State is held in an arrangement by key. A promise for a
+arrives after that is joined and not kept. State is held in an arrangement by key. A promise for a
 group that the keys name frees rows of that group. The CTI is the smaller of the two.
 
 Where its inputs make promises over columns (`column_promises`), so does the join. A pair changes
@@ -223,7 +224,7 @@ class JoinKernel(Operator):
         for columns, bounds in self._progress.sides[port].column_promises.items():
             least = (
                 self._held[port].least(columns) if all(c in names for c in columns) else None
-            )  # None: a held row says nothing about these columns, so neither do its pairs
+            )  # None: a held row bounds none of these columns, so neither do its pairs
             if least is not None:
                 low = {
                     names[c]: min(*pair) for c, *pair in zip(columns, bounds, least, strict=True)

@@ -1,8 +1,8 @@
 """The rows of two inputs, each in an arrangement, under one index of keys: the state of joins and
 clips.
 
-A promise for a group of one input frees rows of that group: `groups_promised` says which groups of
-the index it speaks of, where the group is named by columns that are keys.
+A promise for a group of one input frees rows of that group: `groups_promised` finds these groups
+in the index, where the group is named by columns that are keys.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class KeyedState:
 
     def _key_columns(self, port: int, progress: Progress) -> list[str] | None:
         """The keys that the columns of promises for groups are; None where one is no key."""
-        known = self._sides[port].key_of | {name: name for name in self._same}
-        found = [known.get(column) for column in progress.scope_columns]
+        key_of = self._sides[port].key_of | {name: name for name in self._same}
+        found = [key_of.get(column) for column in progress.scope_columns]
         named = [column for column in found if column is not None]
         return named if len(named) == len(found) else None
 
@@ -92,17 +92,17 @@ class KeyedState:
         self, columns: tuple[str, ...], scopes: list[Scope]
     ) -> tuple[Codes, Codes]:
         """The groups that scopes over columns of the left side name: group, and which scope."""
-        known = self._key_columns(0, Progress(scope_columns=columns))
-        assert known is not None
+        keys = self._key_columns(0, Progress(scope_columns=columns))
+        assert keys is not None
         return promised_groups(
-            self.index, self._fields, known, dict(zip(scopes, range(len(scopes)), strict=True))
+            self.index, self._fields, keys, dict(zip(scopes, range(len(scopes)), strict=True))
         )
 
     def scope_keys(self, progress: Progress, rows: Hits) -> dict[str, pa.Array]:
         """The values of held rows that name the groups of promises, by column of the left side."""
-        known = self._key_columns(0, progress)
-        assert known is not None
-        keys = rows.payload(known)
+        names = self._key_columns(0, progress)
+        assert names is not None
+        keys = rows.payload(names)
         return dict(zip(progress.scope_columns, keys.columns, strict=True))
 
     def promised_to(self, port: int, progress: Progress, rows: Rows) -> Times:

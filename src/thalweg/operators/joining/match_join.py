@@ -4,8 +4,8 @@ move.
     semi: {(s1, e1, p1) | it has a match}     anti: {(s1, e1, p1) | it has none}
     left: the pairs, and left_only(p1) of each left row without a match; right and full likewise
 
-What is known leaves at once: a row is alone from the moment it comes, and taken back when a partner
-comes after all; a row that loses its last partner is alone again. Null keys match nothing,
+Answers leave at once: a row is alone from the moment it arrives, and taken back when a partner
+arrives after all; a row that loses its last partner is alone again. Null keys match nothing,
 duplicates count one by one.
 
 State: as in `join`, each row that may be alone with the number of its matches so far. That number
@@ -162,11 +162,11 @@ class MatchJoinKernel(OuterKernel):
     def needs(self, time: int) -> tuple[int, ...]:
         """Each side as far as the rows of the other that start before that time may still find a
         partner."""
-        wanted = [time, time]
+        needed = [time, time]
         for port, held in enumerate(self._held):
             if self._preserved[port]:
-                wanted[1 - port] = max(time, held.latest_end(time))
-        return tuple(wanted)
+                needed[1 - port] = max(time, held.latest_end(time))
+        return tuple(needed)
 
     def _promised_columns(self) -> ColumnPromises:
         """Only column promises over columns that no row of the answer has null."""

@@ -1,7 +1,7 @@
 """Rows that may stand alone: what left, right, full, semi and anti joins share.
 
 A side is preserved when its rows are part of the answer by themselves. Alone, a row is
-`left_only(p1)` or `right_only(p2)` of a join that gives pairs, and the left row itself in a semi or
+`left_only(p1)` or `right_only(p2)` of a join that has pairs, and the left row itself in a semi or
 anti join. Null keys match nothing.
 """
 

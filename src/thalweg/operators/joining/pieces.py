@@ -4,7 +4,7 @@
     uncovered:  [since, until) minus that union
 
 Duplicates of a lifetime cover once. A row may have had a piece open at `since`, which began at
-`begin`, before all of the cover that is still known.
+`begin`, before all of the cover that is still held.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def _cut(rows: RowSpans, covers: list[Cover], *, covered: bool) -> _Stretches:
     # The last change at a time is followed by a stretch up to the next time of the same row.
     at = ((owner[1:] == owner[:-1]) & (time[1:] > time[:-1])).nonzero()[0]
     row, depth = owner[at], depth[:, at]
-    wanted: Bools = depth > 0 if covered else depth == 0
-    goes_on = wanted[:, 1:] & wanted[:, :-1] & (row[1:] == row[:-1])
-    first, last = wanted.copy(), wanted.copy()
-    first[:, 1:] ^= goes_on  # both sides of it are wanted
+    inside: Bools = depth > 0 if covered else depth == 0
+    goes_on = inside[:, 1:] & inside[:, :-1] & (row[1:] == row[:-1])
+    first, last = inside.copy(), inside.copy()
+    first[:, 1:] ^= goes_on  # both sides of it belong to pieces
     last[:, :-1] ^= goes_on
     return _Stretches(row, time[at], time[at + 1], first, last)

@@ -1,9 +1,9 @@
 """Chop: each row is cut at every grid point offset + k * period strictly inside its lifetime.
 
 A row that never ends is cut as far as the CTI reaches; its last piece stays open and is cut further
-as the CTI moves. So a row whose end is not known yet is never held back, and once it ends its
-pieces are those of the definition. State: the rows without an end. Progress passes: a cut beyond
-the CTI changes nothing before it.
+as the CTI moves. So a row without an end is never held back, and once it ends its pieces are those
+of the definition. State: the rows without an end. Progress passes: a cut beyond the CTI changes
+nothing before it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class NumberRowsKernel(Operator):
 
     def _settled_numbers(self) -> ColumnPromises:
         """The promise on numbers: whatever still changes has a later one. A filter above lets it
-        pass, so that a window over numbers knows when it is complete."""
+        pass, so that a window over numbers is complete at the right time."""
         if self._names or not len(self._number):
             return {}
         least = self._live.least([ROW_NUMBER])
@@ -110,24 +110,24 @@ class NumberRowsKernel(Operator):
         )
         leaves = np.flatnonzero(new_end > batch.start)
         after = Delta(batch.payload, batch.start, new_end, np.ones(size, np.int64)).take(leaves)
-        takes = np.flatnonzero(adjusts)
-        if len(takes):
-            candidates = self._candidates(batch.take(takes))
+        adjust = np.flatnonzero(adjusts)
+        if len(adjust):
+            candidates = self._candidates(batch.take(adjust))
             held = len(candidates)
-            taken = self._owners(batch.take(takes), candidates, after)
+            owner = self._owners(batch.take(adjust), candidates, after)
             # Each adjust takes its number from a live row or from an earlier element of the batch.
             origin = np.arange(size)
-            inside = taken >= held
-            origin[takes[inside]] = leaves[taken[inside] - held]
-            known = [candidates.column(name).to_numpy() for name in self.schema.names[-2:]]
-            row[takes[~inside]] = known[0][taken[~inside]]
-            at[takes[~inside]] = known[1][taken[~inside]]
+            inside = owner >= held
+            origin[adjust[inside]] = leaves[owner[inside] - held]
+            numbers = [candidates.column(name).to_numpy() for name in self.schema.names[-2:]]
+            row[adjust[~inside]] = numbers[0][owner[~inside]]
+            at[adjust[~inside]] = numbers[1][owner[~inside]]
             first = _first_of_chain(origin)
             row, at = row[first], at[first]
             weight = candidates.weight
-            weight[taken[~inside]] = 0
+            weight[owner[~inside]] = 0
             candidates.set_weight(weight)
-            leaves = np.delete(leaves, taken[inside] - held)
+            leaves = np.delete(leaves, owner[inside] - held)
         if self._tracks:
             self._hold(batch, new_end, row, at, leaves)
         return row, at
@@ -141,32 +141,34 @@ class NumberRowsKernel(Operator):
         rows = Delta(numbered, batch.start, end, np.ones(len(batch), np.int64))
         self._live.change(rows if len(which) == len(batch) else rows.take(which))
 
-    def _candidates(self, takes: Batch) -> Hits:
+    def _candidates(self, adjusts: Batch) -> Hits:
         """The live rows that adjusts may take, the oldest first."""
-        asked = Delta(takes.payload, takes.start, takes.end, np.ones(len(takes), np.int64))
-        found, _ = self._live.find_rows(asked).distinct()
+        ones = np.ones(len(adjusts), np.int64)
+        rows = Delta(adjusts.payload, adjusts.start, adjusts.end, ones)
+        found, _ = self._live.find_rows(rows).distinct()
         return found
 
-    def _owners(self, takes: Batch, live: Hits, after: Delta) -> Codes:
+    def _owners(self, adjusts: Batch, live: Hits, after: Delta) -> Codes:
         """For each adjust the row that it takes: a position in the live rows followed by what the
         elements of the batch leave. Of several equal rows the oldest is taken first."""
         by_age = np.argsort(live.column(ROW_NUMBER).to_numpy(), kind="stable")
         rows = live.payload(self.schema.names[: self._width])
-        there = [
-            pa.concat_arrays([known.take(pa.array(by_age)), left])
-            for known, left in zip(
+        candidates = [
+            pa.concat_arrays([older.take(pa.array(by_age)), newer])
+            for older, newer in zip(
                 [*rows.columns, pa.array(live.start), pa.array(live.end)],
                 [*after.payload.columns, pa.array(after.start), pa.array(after.end)],
                 strict=True,
             )
         ]
-        asked = [*takes.payload.columns, pa.array(takes.start), pa.array(takes.end)]
-        asks, held = _paired(asked, there)
-        if len(asks) < len(takes):
+        columns = [*adjusts.payload.columns, pa.array(adjusts.start), pa.array(adjusts.end)]
+        adjust, candidate = _paired(columns, candidates)
+        if len(adjust) < len(adjusts):
             raise UnknownRowError("number_rows: adjust of a row that was never inserted.")
-        taken = np.empty(len(takes), np.int64)
-        taken[asks] = np.append(by_age, np.arange(len(live), len(there[0])))[held]
-        return taken
+        owner = np.empty(len(adjusts), np.int64)
+        position = np.append(by_age, np.arange(len(live), len(candidates[0])))
+        owner[adjust] = position[candidate]
+        return owner
 
     def _forget(self) -> None:
         self._live.clear()
@@ -176,7 +178,7 @@ class NumberRowsKernel(Operator):
         self._number, self._latest, self._changed = none, none, none != 0
 
     def _next(self, rows: Rows, start: Times) -> tuple[Codes, Times]:
-        """Numbers for rows that are new, in the order in which they came."""
+        """Numbers for new rows, in the order in which they arrived."""
         if not len(start):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         partition = self._partition(rows)
@@ -207,9 +209,9 @@ class NumberRowsKernel(Operator):
         partition = self._changed.nonzero()[0]
         self._changed[partition] = False
         found = self._last.of_groups(partition)
-        known = partition[found.owner]
-        found.set_mark(0, self._number[known])
-        found.set_mark(1, self._latest[known])
+        old = partition[found.owner]
+        found.set_mark(0, self._number[old])
+        found.set_mark(1, self._latest[old])
         new = np.delete(partition, found.owner)
         keys = self._partitions.columns(new) or [pa.array(np.ones(len(new), np.bool_))]
         none = np.zeros(len(new), np.int64)
@@ -240,17 +242,17 @@ class NumberRowsKernel(Operator):
         return self._live.size() + StateSize(count, 16 * count + self._partitions.nbytes)
 
 
-def _paired(one: list[pa.Array], two: list[pa.Array]) -> tuple[Codes, Codes]:
-    """Rows that are equal, one to one: the first of the one with the first of the other, and so
-    on."""
-    mine, theirs, size = encode_together(one, two, (len(one[0]), len(two[0])))
-    if not len(mine) or not len(theirs):
+def _paired(left: list[pa.Array], right: list[pa.Array]) -> tuple[Codes, Codes]:
+    """Equal rows of two sides, one to one: the n-th of a value on the left with the n-th on the
+    right."""
+    codes, other, size = encode_together(left, right, (len(left[0]), len(right[0])))
+    if not len(codes) or not len(other):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    span = max(len(mine), len(theirs))
+    span = max(len(codes), len(other))
     assert size * span < 2**62
-    one_key, two_key = mine * span + occurrence(mine), theirs * span + occurrence(theirs)
-    _, left, right = np.intersect1d(one_key, two_key, assume_unique=True, return_indices=True)
-    return left, right
+    key, other_key = codes * span + occurrence(codes), other * span + occurrence(other)
+    _, at, other_at = np.intersect1d(key, other_key, assume_unique=True, return_indices=True)
+    return at, other_at
 
 
 def _first_of_chain(origin: Codes) -> Codes:

@@ -1,6 +1,6 @@
 """A chain of row operators over a batch of one row, worked out on Python values.
 
-A row operator says what it does with one row (`Operator.one_row`): a step over the values of the
+A row operator defines what it does with one row (`Operator.one_row`): a step over the values of the
 row that answers whether the row stays, and where the columns are then. A chain of them reads the
 columns it needs once and makes the columns of its answer once; columns that pass through are not
 looked at. Where an operator has no such form, neither has the chain, and the kernels are used.
@@ -45,8 +45,8 @@ _PLAIN = {pa.int64(): struct.Struct("=q").pack, pa.float64(): struct.Struct("=d"
 
 @dataclass(slots=True)
 class OneRow:
-    """What is known of a row on its way through a chain: where its columns are, the cells that were
-    read, and how many slots there are."""
+    """A row on its way through a chain: where its columns are, the cells that were read, and how
+    many slots there are."""
 
     cells: dict[str, Cell]
     used: set[Cell]
@@ -160,14 +160,14 @@ class RowChain:
 def row_chain(operators: Sequence[Operator], schema: pa.Schema) -> RowChain | None:
     """The operators as steps over one row of this schema; None where one of them has none."""
     row = OneRow.of_schema(schema)
-    given = row.width
+    input_width = row.width
     steps = []
     for operator in operators:
         step = operator.one_row(row)
         if step is None:
             return None
         steps.append(step)
-    return RowChain(steps, row, given, operators[-1].schema)
+    return RowChain(steps, row, input_width, operators[-1].schema)
 
 
 def _array(value: Any, kind: pa.DataType) -> pa.Array:

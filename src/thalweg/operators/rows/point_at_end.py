@@ -1,6 +1,6 @@
 """Point at end: R' = {(e, e + 1, p) | e finite}.
 
-A row that never ends gives nothing yet. A change of the end moves the point. No state. Progress
+A row without an end has no point yet. A change of the end moves the point. No state. Progress
 passes; where every row lasts the same and comes and goes whole, the promise is that much later.
 """
 

@@ -147,8 +147,8 @@ class SessionLifetimeKernel(Operator):
     def _forget(self, promised: GroupPromises) -> None:
         """Forget the rows that no later change can reach, of groups that have some."""
         settled = np.full(len(self._over), self._cti)
-        known = promised.partition < len(self._over)
-        np.maximum.at(settled, promised.partition[known], promised.time[known])
+        old = promised.partition < len(self._over)
+        np.maximum.at(settled, promised.partition[old], promised.time[old])
         due = np.flatnonzero(self._over < settled)
         if len(due):
             self._over[due] = INFINITY

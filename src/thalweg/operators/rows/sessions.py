@@ -29,7 +29,7 @@ class Chains:
 
 def chains_of(group: Codes, start: Times, mark: Times, gap: int) -> Chains:
     """Cut the starts of each group into chains. `mark` is the first start of a row's chain, if
-    earlier rows are gone."""
+    earlier rows were forgotten."""
     order = sort_pairs(group, start)
     times, groups = start[order], group[order]
     new = np.ones(len(order), np.bool_)

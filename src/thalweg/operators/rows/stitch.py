@@ -158,9 +158,11 @@ class StitchKernel(Operator):
             rows, groups = Delta(net.payload, net.start, net.end, weight), groups[kept]
             refuse_negative(rows, "Stitch")
         # Both sides at once, the groups before the change numbered behind those after it.
-        known = len(self._index)
+        groups_before = len(self._index)
         both = Delta.concat([rows, held], self.schema)
-        linked = self._linked(both, np.concatenate([groups, group + known]), behind, known=known)
+        linked = self._linked(
+            both, np.concatenate([groups, group + groups_before]), behind, offset=groups_before
+        )
         self._held.apply(delta, number)
         return linked.answer()
 
@@ -174,11 +176,11 @@ class StitchKernel(Operator):
         group: Codes,
         behind: Hits,
         *,
-        known: int = 0,
+        offset: int = 0,
         more: Hits | None = None,
     ) -> _Linked:
-        """Rows with what they may continue: rows that ended before, and `more` that end now. With
-        `known` groups, rows of the groups from there on are those before a change."""
+        """Rows with what they may continue: rows that ended before, and `more` that end now. Rows
+        of groups from `offset` on, where there is one, are those before a change."""
         parts, groups, chains = [rows], [group], [rows.start]
         if more is not None:
             parts.append(more.delta())
@@ -186,9 +188,9 @@ class StitchKernel(Operator):
             chains.append(more.start)
         if len(behind):
             past = Delta(behind.payload(), behind.start, behind.mark(0), behind.weight)
-            for offset in (0, known) if known else (0,):
+            for shift in (0, offset) if offset else (0,):
                 parts.append(past)
-                groups.append(behind.group + offset)
+                groups.append(behind.group + shift)
                 chains.append(behind.mark(1))
         every = Delta.concat(parts, self.schema)
         number, chain = np.concatenate(groups), np.concatenate(chains)
@@ -199,7 +201,7 @@ class StitchKernel(Operator):
             unit = every.take(many)
             every = Delta(unit.payload, unit.start, unit.end, np.ones(len(unit), np.int64))
             number, chain = number[many], chain[many]
-        return _Linked(every, number, chain, ended, known or len(self._index))
+        return _Linked(every, number, chain, ended, offset or len(self._index))
 
     def _forget(self, cti: int) -> None:
         if cti == INFINITY:
@@ -207,22 +209,22 @@ class StitchKernel(Operator):
             self._behind.clear()
             self._index.clear()
             return
-        gone = self._held.release(cti - 1)
-        if len(gone):
-            self._step_back(gone, cti)
+        ended = self._held.release(cti - 1)
+        if len(ended):
+            self._step_back(ended, cti)
         if self._index.is_untidy:
             used = np.union1d(self._held.groups(), self._behind.groups())
             moved = self._index.keep(used)
             self._held.renumber(moved)
             self._behind.renumber(moved)
 
-    def _step_back(self, gone: Hits, cti: int) -> None:
+    def _step_back(self, ended: Hits, cti: int) -> None:
         """Keep the rows that end now, or ended before, and are continued by one that has not."""
-        touched = distinct(gone.group)
+        touched = distinct(ended.group)
         found, behind = self._alive(touched), self._behind.of_groups(touched)
         # A row that starts at the CTI or later continues none that has ended.
         may_continue = len(found) and least(found.start) < cti
-        kept = self._continued(found, behind, gone, cti) if may_continue else None
+        kept = self._continued(found, behind, ended, cti) if may_continue else None
         if len(behind):
             behind.set_weight(np.zeros(len(behind), np.int64))
             self._behind.purge(MIN_TIME)
@@ -230,11 +232,11 @@ class StitchKernel(Operator):
             self._behind.add(*kept)
 
     def _continued(
-        self, found: Hits, behind: Hits, gone: Hits, cti: int
+        self, found: Hits, behind: Hits, ended: Hits, cti: int
     ) -> tuple[Delta, Codes, tuple[Times, Times]]:
         """The rows that have ended by the CTI and are continued by one that has not, as they are
         kept."""
-        linked = self._linked(found.delta(), found.group, behind, more=gone)
+        linked = self._linked(found.delta(), found.group, behind, more=ended)
         rows, before = linked.rows, linked.before()
         continued = np.zeros(len(rows), np.bool_)
         continued[before[(before >= 0) & (rows.end >= cti)]] = True

@@ -1,5 +1,5 @@
-"""Union: R' = R1 + R2 as bags. No order is needed and nobody waits; the CTI is the smaller of the
-two. No rows are kept."""
+"""Union: R' = R1 + R2 as bags. No order is needed and no input is waited for; the CTI is the
+smaller of the two. No rows are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An assigner is a kind of window at run time: the window engine asks it
+"""An assigner is a kind of window at run time. Its methods answer
 
     stretch     over which positions a row is needed: times, or row numbers
     fetch       which rows the windows need that a change reaches
@@ -45,7 +45,7 @@ class Ordered:
 
     `which` has the place of each in `found`. `number` is the position in the partition, from 1,
     where the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so
-    far. Starts that are not positions are gathered when they are asked for.
+    far. Starts that are not positions are gathered when they are first read.
     """
 
     __slots__ = ("_at", "_start", "found", "number", "partition", "which")
@@ -136,7 +136,7 @@ class Assigner(ABC):
     columns: tuple[str, ...] = ()
     """Columns of the input that it reads, beside the start."""
     cumulative: bool = False
-    """Whether windows hold everything so far, so that totals stand for rows that are gone."""
+    """Whether windows hold everything so far, so that totals stand for rows that were forgotten."""
     restless: bool = False
     """Whether the promise may change without a CTI."""
     keeps_start: bool = False
@@ -152,7 +152,7 @@ class Assigner(ABC):
     # rows
 
     def adapt(self, delta: Delta) -> Delta:
-        """The changes of a batch, as far as windows can tell them; ends say nothing."""
+        """The changes of a batch that can change a window; by default ends are ignored."""
         return only_starts(delta) if len(delta) and least(delta.weight) < 0 else delta
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Assigner(ABC):
 
     def order(self, found: Found) -> Ordered:
         start = self.starts(found)
-        which = as_often(sort_pairs(found.partition, start), found.weight)
+        which = repeated(sort_pairs(found.partition, start), found.weight)
         return Ordered(found, which, start[which])
 
     # --------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Assigner(ABC):
         return 0
 
     def observe(self, batch: Batch) -> bool:
-        """Take the progress of a batch in; whether it changes windows by itself."""
+        """Update from the progress of a batch; whether that changes windows by itself."""
         return False
 
     @abstractmethod
@@ -202,7 +202,7 @@ class Assigner(ABC):
     ) -> Occupied:
         return occupied(frames, partition, group, coordinate)
 
-    def out(self, frames: Frames, line: Line, mark: int) -> Bools:
+    def has_answered(self, frames: Frames, line: Line, mark: int) -> Bools:
         """Which windows have answered."""
         has: Bools = frames.leaves <= line.of(frames.partition)
         return has
@@ -211,8 +211,8 @@ class Assigner(ABC):
         """The partitions in which windows may change that have answered, and where."""
         return Change.of_answered(delta.start, partition, old_line)
 
-    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
-        """Rows have come that may answer later."""
+    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+        """Note new rows, whose windows may answer later."""
         return
 
     @abstractmethod
@@ -231,8 +231,8 @@ class Assigner(ABC):
         """The partitions that may have a window which answers now."""
         raise NotImplementedError
 
-    def left(self, frames: Frames, new_line: Line) -> None:
-        """Windows have answered up to a line; those after it wait."""
+    def note_answers(self, frames: Frames, new_line: Line) -> None:
+        """Note that the windows up to a line have answered; those after it wait."""
         return
 
     # --------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Assigner(ABC):
     # state
 
     def used(self) -> Codes:
-        """Partitions of which something is known besides rows."""
+        """Partitions for which something is kept besides rows."""
         return np.empty(0, np.int64)
 
     def renumber(self, moved: Codes) -> None:
@@ -321,7 +321,7 @@ class WholePartitions(Assigner):
         reached: Bools = frames.leaves > first
         return reached
 
-    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         leaves = self.leaves_from(delta)
         self.wait(partition, leaves, old_line)
         # A late row may complete a window of later rows, none of which waits; and without a row
@@ -340,7 +340,7 @@ class WholePartitions(Assigner):
     def leaving(self, old_line: Line, new_line: Line) -> Found:
         return self.held.of(self.waiting(new_line))
 
-    def left(self, frames: Frames, new_line: Line) -> None:
+    def note_answers(self, frames: Frames, new_line: Line) -> None:
         self.wait(frames.partition, frames.leaves, new_line)
 
     def wait(self, partition: Codes, leaves: Times, line: Line) -> None:
@@ -371,15 +371,15 @@ class WholePartitions(Assigner):
         self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
 
 
-def as_often(which: Codes, weight: Codes) -> Codes:
-    """Places of rows, each as often as its weight says."""
+def repeated(which: Codes, weight: Codes) -> Codes:
+    """Positions of rows, each repeated by its weight."""
     if not len(weight) or greatest(weight) == 1:
         return which
     return which.repeat(weight[which])
 
 
 def grown(values: npt.NDArray[T], partition: Codes, empty: int) -> npt.NDArray[T]:
-    """Room for a value of each of these partitions."""
+    """The values, with room for these partitions."""
     size = greatest(partition) + 1 if len(partition) else 0
     if size <= len(values):
         return values

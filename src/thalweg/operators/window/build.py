@@ -1,4 +1,4 @@
-"""Which assigner and which values a node asks for."""
+"""The assigner and the values of a node."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def wid_module_engine(node: WidApply, consistency: Consistency) -> WindowEngine:
 
 
 def assigner_for(node: WidAggregate | WidApply) -> Assigner:
-    """The run time of a node's kind of window; a kind that nobody knows is refused."""
+    """The run time of a node's kind of window; a kind without one is refused."""
     kind = node.kind
     if isinstance(kind, LandmarkTime):
         return LandmarkAssigner(kind, insert_only=node.input.properties.insert_only)

@@ -1,7 +1,7 @@
 """Windows that count rows: every n-th tuple by rank, and sliding windows over rows.
 
 A row is settled when the CTI has passed its start: it cannot be taken back, and no earlier one can
-come. Of rows that are gone only their number is kept, for each partition.
+arrive. Of forgotten rows only the count is kept, for each partition.
 
     slide by rank        as by tuple (see `by_time`); a change moves the ranks of all later rows
     sliding over rows    a window is settled when its last row is, and all rows in front of it. A
@@ -37,9 +37,9 @@ from thalweg.operators.window.assigner import (
     Change,
     Ordered,
     WholePartitions,
-    as_often,
     grown,
     moved_to,
+    repeated,
 )
 from thalweg.operators.window.by_time import frames_by_tuple
 from thalweg.operators.window.held_rows import Found
@@ -49,12 +49,14 @@ from thalweg.windows import SlideByTuple, SlidingRows
 __all__ = ["RankAssigner", "RowsAssigner"]
 
 _COUNT = pa.field(internal("count"), pa.int64())
+_FORGOTTEN = "gone"
+"""The slice of counts."""
 _FEW = 256
 """So many rows are held without a look at which of them are needed."""
 
 
 class _Counting(WholePartitions):
-    """Rows are ranked in their partition; those that are gone are counted."""
+    """Rows are ranked in their partition; forgotten rows are counted."""
 
     ranked: bool
     ties: int = 0
@@ -62,7 +64,7 @@ class _Counting(WholePartitions):
 
     def __init__(self) -> None:
         super().__init__()
-        self._gone = np.empty(0, np.int64)
+        self._forgotten = np.empty(0, np.int64)
         self._written: Rows | None = None
 
     def order(self, found: Found) -> Ordered:
@@ -71,13 +73,13 @@ class _Counting(WholePartitions):
             names = self.held.schema.names[len(self.held.schema) - self.ties :]
             ties = [dense_ranks(found.payload.column(name)) for name in reversed(names)]
             which = np.lexsort((*ties, found.start, found.partition))
-        which = as_often(which, found.weight)
+        which = repeated(which, found.weight)
         number = found.start[which]
         if self.ranked:
             partition = found.partition[which]
             begins = partition.searchsorted(partition, side="left")
-            gone = grown(self._gone, partition, 0)[partition]
-            number = np.arange(len(partition)) - begins + 1 + gone
+            earlier = grown(self._forgotten, partition, 0)[partition]
+            number = np.arange(len(partition)) - begins + 1 + earlier
         return Ordered(found, which, lambda: self.starts(found)[which], number, self.times(found))
 
     def times(self, found: Found) -> Times | None:
@@ -85,53 +87,53 @@ class _Counting(WholePartitions):
         return None
 
     def count(self, partition: Codes, weight: Codes) -> None:
-        """Rows are gone."""
+        """Count rows that are forgotten."""
         if not self.ranked or not len(partition):
             return
-        self._gone = grown(self._gone, partition, 0)
-        np.add.at(self._gone, partition, weight)
+        self._forgotten = grown(self._forgotten, partition, 0)
+        np.add.at(self._forgotten, partition, weight)
         self._written = None
 
     def finish(self, partition: Codes) -> None:
         super().finish(partition)
-        self._gone = grown(self._gone, partition, 0)
-        self._gone[partition] = 0
+        self._forgotten = grown(self._forgotten, partition, 0)
+        self._forgotten[partition] = 0
         self._written = None
 
     def used(self) -> Codes:
-        return self._gone.nonzero()[0]
+        return self._forgotten.nonzero()[0]
 
     def renumber(self, moved: Codes) -> None:
         super().renumber(moved)
-        self._gone = moved_to(self._gone, moved, 0)
+        self._forgotten = moved_to(self._forgotten, moved, 0)
 
     def clear(self) -> None:
         super().clear()
-        self._gone, self._written = np.empty(0, np.int64), None
+        self._forgotten, self._written = np.empty(0, np.int64), None
 
     def snapshot(self) -> Slices:
         if not self.ranked:
             return {}
         if self._written is None:
-            some = self._gone.nonzero()[0]
-            keys = self.held.partitions.named(some)
+            partition = self._forgotten.nonzero()[0]
+            keys = self.held.partitions.named(partition)
             self._written = pa.RecordBatch.from_arrays(
-                [*keys, pa.array(self._gone[some])],
+                [*keys, pa.array(self._forgotten[partition])],
                 schema=pa.schema([*self.held.partitions.fields, _COUNT]),
             )
-        return {"gone": self._written}
+        return {_FORGOTTEN: self._written}
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
-        self._gone = np.empty(0, np.int64)
+        self._forgotten = np.empty(0, np.int64)
         if self.ranked:
-            rows = slices["gone"]
+            rows = slices[_FORGOTTEN]
             self.count(self.held.partitions.of_rows(rows), rows.column(_COUNT.name).to_numpy())
             self._written = rows
         super().restore(slices, frontier)
 
     def size(self) -> StateSize:
-        gone = int(np.count_nonzero(self._gone))
-        return StateSize(gone, 8 * gone)
+        counts = int(np.count_nonzero(self._forgotten))
+        return StateSize(counts, 8 * counts)
 
 
 class RankAssigner(_Counting):
@@ -167,7 +169,7 @@ class RankAssigner(_Counting):
 
 class RowsAssigner(_Counting):
     """Sliding over rows, by arrival (`numbered`: the columns of the number and of its time) or by
-    rank. `sparse`: not every number that was given arrives here."""
+    rank. `sparse`: some numbers never arrive, since rows were filtered after they were numbered."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class RowsAssigner(_Counting):
         self._since = MIN_TIME
         """Rows by arrival with smaller numbers are in no window that is still to answer."""
         self.reached = 0
-        """All numbers up to it have been given and are settled."""
+        """All numbers up to it are in use and settled."""
 
     # --------------------------------------------------------------------------------------------
     # rows
@@ -249,18 +251,18 @@ class RowsAssigner(_Counting):
         change = Change(np.zeros(1, np.int64), np.array([first]), np.array([INFINITY]))
         return change.before(old_line)
 
-    def out(self, frames: Frames, line: Line, mark: int) -> Bools:
-        out = super().out(frames, line, mark)
+    def has_answered(self, frames: Frames, line: Line, mark: int) -> Bools:
+        out = super().has_answered(frames, line, mark)
         return out | (frames.hi <= mark + 1) if self._counted and mark else out
 
     # --------------------------------------------------------------------------------------------
     # windows that wait
 
-    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         """A row is in windows from its number on; a window that was complete may not be any more
         when one of its rows is taken back."""
         if not self._counted:
-            super().seen(delta, partition, old_line)
+            super().note_rows(delta, partition, old_line)
         elif self._looks_back and len(delta):
             first = least(self.stretch(delta)[0]) + 1 - (self._range or 0)
             self._since = min(self._since, first if least(delta.weight) > 0 else MIN_TIME)
@@ -270,11 +272,11 @@ class RowsAssigner(_Counting):
             return super().leaving(old_line, new_line)
         return self.held.between(self._since, INFINITY)
 
-    def left(self, frames: Frames, new_line: Line) -> None:
+    def note_answers(self, frames: Frames, new_line: Line) -> None:
         if not self._counted:
-            super().left(frames, new_line)
+            super().note_answers(frames, new_line)
         elif self._looks_back:
-            waiting = frames.lo[~self.out(frames, new_line, self.reached)]
+            waiting = frames.lo[~self.has_answered(frames, new_line, self.reached)]
             self._since = least(waiting) if len(waiting) else INFINITY
 
     # --------------------------------------------------------------------------------------------
@@ -296,7 +298,7 @@ class RowsAssigner(_Counting):
         )
         if self._sparse:
             complete = complete - 1
-            if self._range is None:  # everything so far answers where something new came
+            if self._range is None:  # everything so far answers where something is new
                 new = rows.number[complete] > last - self._slide
                 which, window, last, complete = which[new], window[new], last[new], complete[new]
         at = rows.at[complete]
@@ -324,7 +326,7 @@ class RowsAssigner(_Counting):
         promise = min(promise, frontier.cti)
         if self._sparse:
             frames = self.frames(rows, (rows.partition[:0], rows.partition[:0]), self.reached)
-            waiting = frames.filter(~self.out(frames, frontier.line(), self.reached))
+            waiting = frames.filter(~self.has_answered(frames, frontier.line(), self.reached))
             if len(waiting):
                 first = int(waiting.lo.min())
                 if self._range is None:
@@ -371,10 +373,10 @@ class RowsAssigner(_Counting):
         lost = found.weight - weight
         self.count(found.partition, lost)
         if self.totals is not None:
-            some = np.repeat(np.arange(len(found)), lost)
+            which = np.repeat(np.arange(len(found)), lost)
             none = np.zeros(len(found), np.int64)
             closed = np.ones(int(found.partition.max()) + 1, np.int64)
-            self.totals.add(found.payload, some, found.partition, none, closed)
+            self.totals.add(found.payload, which, found.partition, none, closed)
         found.hits.set_weight(weight)
         self.held.purge(MIN_TIME)
 

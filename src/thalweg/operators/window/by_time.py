@@ -21,7 +21,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.extents import Frames, Occupied, Places, next_after
-from thalweg.operators.window.assigner import Assigner, Change, Ordered, as_often
+from thalweg.operators.window.assigner import Assigner, Change, Ordered, repeated
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SlideByTuple, SlidingTime, Tuples, WindowKind
@@ -177,7 +177,7 @@ class MembershipAssigner(TimeAssigner):
         self._kind = kind
         self.columns = kind.reads
         self._last: tuple[int, int, int] = (0, INFINITY, MIN_TIME)
-        """The window of the latest tuple when windows were last asked for: id, start and end."""
+        """The window of the latest tuple of the last call: id, start and end."""
         self.clear()
 
     def clear(self) -> None:
@@ -189,13 +189,13 @@ class MembershipAssigner(TimeAssigner):
 
     def order(self, found: Found) -> Ordered:
         """As they are: the windows of a tuple need no other."""
-        which = as_often(np.arange(len(found)), found.weight)
+        which = repeated(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 
     # --------------------------------------------------------------------------------------------
     # windows that wait
 
-    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         columns = {name: delta.payload.column(name) for name in self.columns}
         member, _, _, end = self._membership(delta.start, columns)
         to_come = end[end > old_line.of(partition[member])]
@@ -212,7 +212,7 @@ class MembershipAssigner(TimeAssigner):
         self._all_looked_at = True
         return self.held.between(old_line.common, INFINITY)
 
-    def left(self, frames: Frames, new_line: Line) -> None:
+    def note_answers(self, frames: Frames, new_line: Line) -> None:
         if self._all_looked_at:
             to_come = frames.end[frames.end > new_line.common]
             self._soonest = least(to_come) if len(to_come) else INFINITY
@@ -227,7 +227,7 @@ class MembershipAssigner(TimeAssigner):
         size = len(ts)
         number, since, until = self._last
         if self._kind.consecutive and size and since <= least(ts) and greatest(ts) < until:
-            # Calendars are dear to ask, and most batches lie in the period of the one before.
+            # Calendars are slow, and most batches lie in the period of the one before.
             window = np.full(size, number)
             return np.arange(size), window, np.full(size, since), np.full(size, until)
         none = np.zeros(size, np.int64)
@@ -236,10 +236,10 @@ class MembershipAssigner(TimeAssigner):
         at = ts[found.member]
         wrong = ((at < start) | (at >= end) | (end - start > self._longest)).nonzero()[0]
         if len(wrong):
-            one = int(wrong[0])
+            i = int(wrong[0])
             raise EvaluationError(
-                f"{self._kind}: window {found.window[one]} lasts from {start[one]} to {end[one]}, "
-                f"but must contain the time {at[one]} of its tuple and be no longer than longest = "
+                f"{self._kind}: window {found.window[i]} lasts from {start[i]} to {end[i]}, but "
+                f"must contain the time {at[i]} of its tuple and be no longer than longest = "
                 f"{self._longest}."
             )
         if len(found.window):

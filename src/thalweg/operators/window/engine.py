@@ -1,14 +1,14 @@
-"""The window engine: take in, compare before and after, release, forget, snapshot.
+"""The window engine: hold the rows of a batch, compare before and after, answer, forget, save.
 
-Meaning: see the kind of window and `plan.nodes`. Each batch touches some partitions; the windows of
-theirs that have answered and that the change can reach are evaluated before and after it, and the
+Meaning: see the kind of window and `plan.nodes`. Each batch touches some partitions; their
+windows that have answered and that the change can reach are evaluated before and after it, and the
 difference is the answer. Then the windows answer that may (see `progress.frontier`).
 
 Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count.
 An empty window has no row.
 
 State: the rows that windows which are not closed need, by partition and position; partial results
-of rows that are gone, for windows over everything so far. A CTI drops what no later window needs; a
+of forgotten rows, for windows over everything so far. A CTI drops what no later window needs; a
 CTI for one group drops what windows of its partitions no longer need, and all of it at the end of
 the group.
 """
@@ -57,7 +57,8 @@ __all__ = ["WindowEngine"]
 _AHEAD = pa.field(internal("ahead"), pa.int64())
 _WANTED = "wanted"
 
-Wanted = Callable[[Frames], Bools]
+Select = Callable[[Frames], Bools]
+"""Which of some windows are evaluated."""
 
 
 class WindowEngine(Operator):
@@ -100,7 +101,7 @@ class WindowEngine(Operator):
         self._frontier = Frontier(consistency)
         self._promise: int | None = None
         self._wanted = MIN_TIME
-        """Answers that end before this are not wanted."""
+        """Answers that end before this are not needed by any reader."""
         self._ahead_schema = pa.schema([*self._partitions.fields, _AHEAD])
 
     # --------------------------------------------------------------------------------------------
@@ -108,24 +109,24 @@ class WindowEngine(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         frontier, assigner = self._frontier, self._assigner
-        before, cti = _Reached(frontier.line(), assigner.mark()), frontier.cti
+        before, cti = _Before(frontier.line(), assigner.mark()), frontier.cti
         moved = assigner.observe(batch)
-        taken = self._take_in(batch) if len(batch) or moved else None
+        changes = self._project(batch) if len(batch) or moved else None
         groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
         new_line = frontier.line()
         answer: Delta | _Continued
         if assigner.chained:
-            answer = self._compare(taken, before.line, new_line)
+            answer = self._compare(changes, before.line, new_line)
         else:
-            changes = [] if taken is None else [self._revise(taken, before)]
+            parts = [] if changes is None else [self._revise(changes, before)]
             if new_line != before.line or assigner.mark() != before.mark:
-                changes.append(self._release(before, new_line))
-            answer = Delta.concat(changes, self.schema)
+                parts.append(self._release(before, new_line))
+            answer = Delta.concat(parts, self.schema)
         return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
-    def _take_in(self, batch: Batch) -> _Taken:
+    def _project(self, batch: Batch) -> _Changes:
         delta = self._assigner.adapt(Delta.of_batch(batch))
         payload = delta.payload
         columns = [payload.column(name) for name in self._columns]
@@ -136,68 +137,73 @@ class WindowEngine(Operator):
         rows = pa.RecordBatch.from_arrays(columns, schema=self._held.schema)
         partition = self._partitions.of_rows(payload)
         held = Delta(rows, *self._assigner.stretch(delta), delta.weight)
-        return _Taken(delta, partition, *self._assigner.compact(held, partition))
+        return _Changes(delta, partition, *self._assigner.compact(held, partition))
 
-    def _revise(self, taken: _Taken, before: _Reached) -> Delta:
-        """Take the changes in; revise the answers that have left."""
+    def _revise(self, changes: _Changes, before: _Before) -> Delta:
+        """Hold the changes; revise the answers that have left."""
         assigner, old_line = self._assigner, before.line
-        change = assigner.change(taken.delta, taken.partition, old_line)
-        assigner.seen(taken.delta, taken.partition, old_line)
+        change = assigner.change(changes.delta, changes.partition, old_line)
+        assigner.note_rows(changes.delta, changes.partition, old_line)
         if not len(change.partition):
-            self._held.apply(taken.rows, taken.rows_partition)
+            self._held.apply(changes.rows, changes.rows_partition)
             return self._nothing
         old = assigner.fetch(change)
-        self._held.apply(taken.rows, taken.rows_partition)
+        self._held.apply(changes.rows, changes.rows_partition)
         new = assigner.fetch(change)
 
-        def wanted(frames: Frames) -> Bools:
+        def reached(frames: Frames) -> Bools:
             at = change.partition.searchsorted(frames.partition)
             near = assigner.affected(frames, change.first[at], change.last[at])
-            return near & assigner.out(frames, old_line, before.mark)
+            return near & assigner.has_answered(frames, old_line, before.mark)
 
         return Delta.concat(
             [
-                self._evaluate(new, wanted, assigner.mark())[0],
-                self._evaluate(old, wanted, before.mark)[0].negate(),
+                self._evaluate(new, reached, assigner.mark())[0],
+                self._evaluate(old, reached, before.mark)[0].negate(),
             ],
             self.schema,
         )
 
-    def _release(self, before: _Reached, new_line: Line) -> Delta:
+    def _release(self, before: _Before, new_line: Line) -> Delta:
         """The answers of windows that may leave now."""
         assigner, mark = self._assigner, self._assigner.mark()
 
-        def wanted(frames: Frames) -> Bools:
-            out = assigner.out(frames, before.line, before.mark)
-            return assigner.out(frames, new_line, mark) & ~out
+        def answers_now(frames: Frames) -> Bools:
+            old = assigner.has_answered(frames, before.line, before.mark)
+            return assigner.has_answered(frames, new_line, mark) & ~old
 
         found = assigner.leaving(before.line, new_line)
-        answers, frames = self._evaluate(found, wanted, mark)
-        assigner.left(frames, new_line)
+        answers, frames = self._evaluate(found, answers_now, mark)
+        assigner.note_answers(frames, new_line)
         return answers
 
-    def _compare(self, taken: _Taken | None, old_line: Line, new_line: Line) -> Delta | _Continued:
+    def _compare(
+        self, changes: _Changes | None, old_line: Line, new_line: Line
+    ) -> Delta | _Continued:
         """Both at once, where an answer that leaves changes the one before it."""
         assigner = self._assigner
         touched = np.empty(0, np.int64)
-        if taken is not None:
-            assigner.seen(taken.delta, taken.partition, old_line)
-            touched = assigner.change(taken.delta, taken.partition, old_line).partition
+        if changes is not None:
+            assigner.note_rows(changes.delta, changes.partition, old_line)
+            touched = assigner.change(changes.delta, changes.partition, old_line).partition
         waiting = assigner.waiting(new_line) if new_line != old_line else _NONE
         if not len(touched):
-            if taken is not None:
-                self._held.apply(taken.rows, taken.rows_partition)
+            if changes is not None:
+                self._held.apply(changes.rows, changes.rows_partition)
             return self._continue(waiting, old_line, new_line)
         touched = used_codes([touched, waiting])
         old = self._held.of(touched)
-        if taken is not None:
-            self._held.apply(taken.rows, taken.rows_partition)
+        if changes is not None:
+            self._held.apply(changes.rows, changes.rows_partition)
         new, frames = self._evaluate(
-            self._held.of(touched), lambda frames: assigner.out(frames, new_line, 0), 0, touched
+            self._held.of(touched),
+            lambda frames: assigner.has_answered(frames, new_line, 0),
+            0,
+            touched,
         )
-        assigner.left(frames, new_line)
+        assigner.note_answers(frames, new_line)
         old_answers, _ = self._evaluate(
-            old, lambda frames: assigner.out(frames, old_line, 0), 0, touched
+            old, lambda frames: assigner.has_answered(frames, old_line, 0), 0, touched
         )
         return Delta.concat([new, old_answers.negate()], self.schema)
 
@@ -206,21 +212,21 @@ class WindowEngine(Operator):
         assigner = self._assigner
 
         def last_and_new(frames: Frames) -> Bools:
-            left = assigner.out(frames, old_line, 0)
+            left = assigner.has_answered(frames, old_line, 0)
             new = ~left
             new[:-1] |= left[:-1] & (~left[1:] | (frames.partition[1:] != frames.partition[:-1]))
             new[-1] = True
-            return new & assigner.out(frames, new_line, 0)
+            return new & assigner.has_answered(frames, new_line, 0)
 
         look = self._look(self._held.of(waiting), 0, waiting)
         answers, chosen, frame = self._answers(look, last_and_new)
-        assigner.left(look.frames, new_line)
+        assigner.note_answers(look.frames, new_line)
         if not len(answers):
             return answers
         if self._values.one_each:
-            return _Continued(answers, assigner.out(chosen, old_line, 0)[frame])
+            return _Continued(answers, assigner.has_answered(chosen, old_line, 0)[frame])
         before = self._answer(
-            look, lambda frames: last_and_new(frames) & assigner.out(frames, old_line, 0)
+            look, lambda frames: last_and_new(frames) & assigner.has_answered(frames, old_line, 0)
         )
         return Delta.concat([answers, before.negate()], self.schema)
 
@@ -228,11 +234,11 @@ class WindowEngine(Operator):
     # answering
 
     def _evaluate(
-        self, found: Found, wanted: Wanted, mark: int, partitions: Codes | None = None
+        self, found: Found, select: Select, mark: int, partitions: Codes | None = None
     ) -> tuple[Delta, Frames]:
         """The answers of some windows; and all windows of the rows."""
         look = self._look(found, mark, partitions)
-        return self._answer(look, wanted), look.frames
+        return self._answer(look, select), look.frames
 
     def _look(self, found: Found, mark: int, partitions: Codes | None) -> _Look:
         """The windows of rows, and of totals of these partitions."""
@@ -247,16 +253,16 @@ class WindowEngine(Operator):
             return _Look(rows, more, totals, NO_FRAMES)
         return _Look(rows, more, totals, self._assigner.frames(rows, more, mark))
 
-    def _answer(self, look: _Look, wanted: Wanted) -> Delta:
-        return self._answers(look, wanted)[0]
+    def _answer(self, look: _Look, select: Select) -> Delta:
+        return self._answers(look, select)[0]
 
-    def _answers(self, look: _Look, wanted: Wanted) -> tuple[Delta, Frames, Codes]:
+    def _answers(self, look: _Look, select: Select) -> tuple[Delta, Frames, Codes]:
         """The answers of some windows, these windows, and which of them each pair of a group and a
         window is of."""
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
             return self._nothing, look.frames, _NONE
-        answers = wanted(look.frames)
+        answers = select(look.frames)
         if self._wanted > MIN_TIME:
             answers = answers & (look.frames.end >= self._wanted)
         chosen = look.frames.filter(answers)
@@ -351,8 +357,8 @@ class WindowEngine(Operator):
         self._frontier.promised = {}
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        """Told where windows lie around their rows (see `reach`): a row is held over the positions
-        at which a window that has it may end."""
+        """Rows are held over the positions at which a window that has them may end (see `reach`),
+        so that those before a time can be forgotten."""
         if unwanted[0] > MIN_TIME and time > self._wanted:
             self._wanted = min(time, MAX_TIME)
             self._held.drop(self._wanted - 1)
@@ -401,8 +407,8 @@ class WindowEngine(Operator):
 
 
 @dataclass(slots=True)
-class _Taken:
-    """The changes of a batch, as they came and as they are held, and the partition of each."""
+class _Changes:
+    """The changes of a batch, as they arrived and as they are held, and the partition of each."""
 
     delta: Delta
     partition: Codes
@@ -439,8 +445,8 @@ class _Continued:
 
 
 @dataclass(slots=True)
-class _Reached:
-    """Up to where answers had left before a batch."""
+class _Before:
+    """The line up to which answers had left before a batch, and the mark of the assigner then."""
 
     line: Line
     mark: int

@@ -115,19 +115,19 @@ class Partitions:
         self, columns: tuple[str, ...], scopes: Sequence[tuple[Any, ...]]
     ) -> tuple[Codes, Codes]:
         """Pairs (which scope, partition) of the partitions that some promises speak of."""
-        named = dict(zip(columns, zip(*scopes, strict=True), strict=True))
+        values = dict(zip(columns, zip(*scopes, strict=True), strict=True))
         types = {field.name: field.type for field in self.fields}
-        keys = {name: column_of(values, types[name]) for name, values in named.items()}
+        keys = {name: column_of(column, types[name]) for name, column in values.items()}
         if set(columns) == set(self.columns):
             found = self.index.numbers([keys[name] for name in self.columns], len(scopes))
             return np.arange(len(scopes)), found
         every = self.index.columns(np.arange(len(self.index)))
         held = [every[self.columns.index(name)] for name in columns]
-        own, asked, size = encode_together(
+        own, named, size = encode_together(
             held, [keys[name] for name in columns], (len(self.index), len(scopes))
         )
         which = np.full(size, -1)
-        which[asked] = np.arange(len(scopes))
+        which[named] = np.arange(len(scopes))
         partition = np.flatnonzero(which[own] >= 0)
         return which[own][partition], partition
 
@@ -142,7 +142,7 @@ _NO_PROMISES = GroupPromises((), [], _NONE, _NONE, _NONE)
 
 class Found:
     """Rows of the store over their stretches [start, end) of positions. What never changes is
-    gathered when it is asked for; weights are those of now."""
+    gathered when it is first read; weights are those of now."""
 
     __slots__ = ("_payload", "hits", "partition", "start", "weight")
 

@@ -1,4 +1,4 @@
-"""Landmark windows over time: everything so far, answered where something new came, until the next
+"""Landmark windows over time: everything so far, answered where something is new, until the next
 time something does.
 
 A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows
@@ -15,7 +15,7 @@ from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.hopping.extents import Frames, Places, next_after
-from thalweg.operators.window.assigner import Ordered, WholePartitions, as_often
+from thalweg.operators.window.assigner import Ordered, WholePartitions, repeated
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.state.runs import Columns
@@ -49,12 +49,14 @@ class LandmarkAssigner(WholePartitions):
         if not self._insert_only or len(rows) < _FEW:
             return rows, partition
         assert self.totals is not None
-        merged, one = self.totals.merged(rows.payload, partition, self._window(rows.start))
-        return Delta(merged, rows.start[one], rows.end[one], rows.weight[one]), partition[one]
+        merged, which = self.totals.merged(rows.payload, partition, self._window(rows.start))
+        return Delta(merged, rows.start[which], rows.end[which], rows.weight[which]), partition[
+            which
+        ]
 
     def order(self, found: Found) -> Ordered:
         """As they are: `frames` sorts them together with totals."""
-        which = as_often(np.arange(len(found)), found.weight)
+        which = repeated(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 
     def leaves_from(self, delta: Delta) -> Times:
@@ -90,9 +92,9 @@ class LandmarkAssigner(WholePartitions):
 
     def close(self, frontier: Frontier) -> int:
         few = self.held.is_small and len(self.held) < _HELD
-        gone = [] if few else self.held.drop(frontier.cti)
-        if gone:
-            rows = Columns.concat(gone)
+        dropped = [] if few else self.held.drop(frontier.cti)
+        if dropped:
+            rows = Columns.concat(dropped)
             self._absorb(Line(frontier.cti), rows.payload, rows.group, rows.start, rows.weight)
         return self.promise(frontier.cti)
 

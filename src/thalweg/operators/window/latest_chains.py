@@ -17,7 +17,7 @@ __all__ = ["LatestChains"]
 
 
 class LatestChains:
-    """Both are MIN_TIME where no chain is known.
+    """`first` and `last` are MIN_TIME for a partition without a chain.
 
     >>> chains = LatestChains(gap=3)
     >>> chains.grow(np.array([1]))
@@ -65,7 +65,7 @@ class LatestChains:
         return partition[new], before[new]
 
     def forget(self, partition: Codes) -> None:
-        """The chains of some partitions are over, or not known any more."""
+        """Forget the chains of some partitions."""
         self.first[partition] = self.last[partition] = MIN_TIME
 
     def renumber(self, moved: Codes) -> None:

@@ -1,7 +1,7 @@
 """What windows give where a module computes it: a user's aggregate or operator.
 
 The rows of a window reach the module in canonical order, each as the event [s, s + 1) at its start,
-so that the same rows give the same answer whenever they are asked: an answer is taken back by
+so that the same rows always give the same answer: an answer is taken back by
 computing it again.
 """
 

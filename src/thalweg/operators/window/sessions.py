@@ -65,7 +65,7 @@ class SessionAssigner(WholePartitions):
         late = change.first < self._newest.first[change.partition]
         return change.filter(late | ~self._waits[change.partition])
 
-    def seen(self, delta: Delta, partition: Codes, old_line: Line) -> None:
+    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
         self._sessions = None
         if not self._tracks:
             if self.held.is_small:
@@ -130,7 +130,7 @@ class SessionAssigner(WholePartitions):
             until = np.where(right, _plus(high, width), until)
             width = min(2 * width, MAX_TIME)
 
-    def left(self, frames: Frames, new_line: Line) -> None:
+    def note_answers(self, frames: Frames, new_line: Line) -> None:
         """Note which sessions wait, besides the newest of a partition that waits already."""
         if not self._tracks:
             self._sessions = frames

@@ -39,16 +39,16 @@ class Totals(PartitionedState):
     def add(
         self, rows: Rows, which: Codes, partition: Codes, position: Codes, closed: Codes
     ) -> None:
-        """Merge the partial results of some rows into the totals of their groups. What lies at
-        positions before the `closed` one of its partition becomes one, at the last of them."""
+        """Merge the partial results of some rows into the totals of their groups. Those at
+        positions before the `closed` one of their partition become one, at the last of them."""
         touched = used_codes([partition])
-        known = self.of(touched)
+        held = self.of(touched)
         names = self._schema.names
-        more = pa.RecordBatch.from_arrays(rows.columns[: len(names)], schema=self._schema)
-        parts = concat_rows([known.payload(), take_rows(more, which)], self._schema)
+        new = pa.RecordBatch.from_arrays(rows.columns[: len(names)], schema=self._schema)
+        parts = concat_rows([held.payload(), take_rows(new, which)], self._schema)
         partition, position = partition[which], position[which]
-        partition = np.concatenate([touched[known.owner], partition])
-        position = np.concatenate([known.start, position])
+        partition = np.concatenate([touched[held.owner], partition])
+        position = np.concatenate([held.start, position])
         group, size = encode([parts.column(name) for name in self._columns], len(partition))
         last = np.full(max(size, 1), MIN_TIME)
         done = position < closed[partition]
@@ -56,14 +56,14 @@ class Totals(PartitionedState):
         position = np.where(done, last[group], position)
         payload, representative = self.merged(parts, group, position)
         size = len(representative)
-        self.remove(known)
+        self.remove(held)
         ends, ones = np.full(size, INFINITY), np.ones(size, np.int64)
         self._held.add(
             Delta(payload, position[representative], ends, ones), partition[representative]
         )
 
     def merged(self, parts: Rows, group: Codes, position: Codes) -> tuple[Rows, Codes]:
-        """Partial results of equal group and position as one; and one of each."""
+        """Partial results of equal group and position as one; and the position of one of each."""
         code, size = encode([group, position], len(group))
         representative = representatives(code, size)
         named = take_rows(parts.select(list(self._columns)), representative)
