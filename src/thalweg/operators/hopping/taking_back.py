@@ -14,7 +14,8 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes
 from thalweg.operators.modules.module_windows import ModuleWindows, checksum
-from thalweg.operators.modules.window_index import Answered, Entries, FoundWindows, WindowIndex
+from thalweg.operators.modules.window_entries import Answered, Entries, FoundWindows
+from thalweg.operators.modules.window_index import WindowIndex
 from thalweg.udm.calls import Cells
 
 __all__ = ["OldRows", "TakingBack"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, take_column
 from thalweg.operators.modules.module_windows import ModuleWindows
-from thalweg.operators.modules.window_index import Entries
+from thalweg.operators.modules.window_entries import Entries
 from thalweg.udm.calls import Cells
 
 __all__ = ["compute_at_once"]

@@ -26,8 +26,8 @@ from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.modules.module_kernel import ModuleKernel, matches
+from thalweg.operators.modules.window_entries import Entries
 from thalweg.operators.modules.window_frames import Regions, Spans
-from thalweg.operators.modules.window_index import Entries
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import KeyIndex
 from thalweg.udm.calls import Cells

@@ -17,8 +17,9 @@ from thalweg.operators.hopping.taking_back import TakingBack
 from thalweg.operators.modules.dead_letters import DeadLetters, WritesLetters
 from thalweg.operators.modules.event_index import EventIndex
 from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.window_entries import Answered, Entries
 from thalweg.operators.modules.window_frames import Frame, Spans, frame_for
-from thalweg.operators.modules.window_index import Answered, Entries, WindowIndex
+from thalweg.operators.modules.window_index import WindowIndex
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
 from thalweg.udm.calls import Cells

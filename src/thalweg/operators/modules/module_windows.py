@@ -30,8 +30,8 @@ from thalweg.model.time import Times, greatest, least
 from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
 from thalweg.operators.modules.dead_letters import DeadLetters
+from thalweg.operators.modules.window_entries import Answered, Entries
 from thalweg.operators.modules.window_frames import Spans
-from thalweg.operators.modules.window_index import Answered, Entries
 from thalweg.plan.nodes import WidApply, WindowApply
 from thalweg.udm.calls import Caller, Cells
 from thalweg.udm.results import Answers

@@ -15,8 +15,6 @@ closed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,11 +42,11 @@ from thalweg.operators.groups import ranges
 from thalweg.operators.hopping.grid_operator import Arrivals, GridOperator
 from thalweg.operators.hopping.hopping_grid import FOREVER, NEVER
 from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.pane_states import PaneStates
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.udm.calls import Cells, values_of
-from thalweg.udm.module import Module
 from thalweg.windows import HoppingWindow
 
 __all__ = ["PanedApplyKernel"]
@@ -76,7 +74,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         self.schema = node.schema
         self._node = node
         self._module = ModuleWindows(node)
-        self._states = _States(node.module, self._module.caller.object)
+        self._states = PaneStates(node.module, self._module.caller.object)
         self._place_on(node.window, consistency)
         self._partitions = Partitions(self._module.held, node.keys)
         self._cells: Arrangement | None = None
@@ -351,57 +349,6 @@ def _pairs(first: Codes, beyond: Codes, low: int, high: int) -> Iterator[tuple[C
             first = np.maximum(first, low)
             which, window = ranges(first, np.minimum(beyond, high + 1) - first)
             yield cell.take(which), window
-
-
-class _States:
-    """States as columns: the module's own, or one column of saved ones."""
-
-    def __init__(self, module: Module, own: Any) -> None:
-        self._own = own
-        self._columns = "partials" in module.methods
-
-    def of_rows(self, rows: Rows, offsets: Codes) -> Rows:
-        own = self._own
-        if self._columns:
-            states: Rows = own.partials(rows, offsets)
-            return states
-        values = (
-            rows.column(0).to_pylist()
-            if rows.num_columns == 1
-            else list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
-        )
-        return _saved(
-            [
-                own.save(own.add(own.empty(), tuple(values[begin:end])))
-                for begin, end in pairwise(offsets.tolist())
-            ]
-        )
-
-    def merged(self, states: Rows, offsets: Codes) -> Rows:
-        own = self._own
-        if self._columns:
-            merged: Rows = own.merge_groups(states, offsets)
-            return merged
-        loaded = [own.load(saved) for saved in states.column(0).to_pylist()]
-        found = []
-        for begin, end in pairwise(offsets.tolist()):
-            total = loaded[begin]
-            for other in loaded[begin + 1 : end]:
-                total = own.merge(total, other)
-            found.append(own.save(total))
-        return _saved(found)
-
-    def results(self, states: Rows) -> Any:
-        own = self._own
-        return (
-            own.results(states)
-            if self._columns
-            else [own.result(own.load(saved)) for saved in states.column(0).to_pylist()]
-        )
-
-
-def _saved(states: list[bytes]) -> Rows:
-    return pa.RecordBatch.from_arrays([pa.array(states, pa.binary())], names=["state"])
 
 
 def _column(cells: Rows, name: str) -> Codes:

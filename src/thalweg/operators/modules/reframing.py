@@ -23,8 +23,9 @@ from thalweg.operators.hopping.taking_back import TakingBack
 from thalweg.operators.modules.event_index import EventIndex, Events
 from thalweg.operators.modules.module_kernel import matches
 from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.window_entries import Entries
 from thalweg.operators.modules.window_frames import Frame, Reach, Regions, Spans
-from thalweg.operators.modules.window_index import Entries, WindowIndex
+from thalweg.operators.modules.window_index import WindowIndex
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.progress.frontier import Line
 from thalweg.udm.calls import Cells

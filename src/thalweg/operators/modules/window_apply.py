@@ -46,8 +46,8 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.modules.count_instants import CountInstants
 from thalweg.operators.modules.module_kernel import ModuleKernel
 from thalweg.operators.modules.reframing import Reframing
+from thalweg.operators.modules.window_entries import Answered, Entries
 from thalweg.operators.modules.window_frames import CountFrame, GridFrame, Reach, Regions
-from thalweg.operators.modules.window_index import Answered, Entries
 from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.plan.nodes import WindowApply
 from thalweg.progress.frontier import Frontier, Line

@@ -1,0 +1,119 @@
+"""Windows of modules in columns, and what they have answered: what the window index takes and gives
+(see `window_index`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thalweg.model.delta import Delta
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_rows
+from thalweg.model.time import Times
+from thalweg.state import Hits
+
+__all__ = ["Answered", "Entries", "FoundWindows", "HeldBack"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Windows in columns."""
+
+    keys: Rows
+    partition: Codes
+    id: Codes
+    start: Times
+    end: Times
+    closes: Times
+    """The promise that closes each: nothing about it changes any more."""
+    events: Codes
+    recomputed: Bools
+    """Whether its answer was not kept, and is computed again when it has to be taken back."""
+    checksum: Codes
+    failed: Bools
+    state: npt.NDArray[Any]
+    """What an incremental module remembers of it; None until it is asked for."""
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def take(self, which: Codes | Bools) -> Entries:
+        if which.dtype == np.bool_:
+            at: Codes = which.nonzero()[0]
+            if len(at) == len(which):
+                return self
+        else:
+            at = which.astype(np.int64, copy=False)
+        columns = (getattr(self, name)[at] for name in _COLUMNS)
+        return Entries(take_rows(self.keys, at), *columns)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Entries]) -> Entries:
+        """All of them, one after the other; there is at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        keys = concat_rows([part.keys for part in parts], parts[0].keys.schema)
+        columns = (np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS)
+        return cls(keys, *columns)
+
+    def but(self, **columns: Any) -> Entries:
+        return replace(self, **columns)
+
+
+_COLUMNS = tuple(column.name for column in fields(Entries) if column.name != "keys")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWindows:
+    """Windows of the index: those that wait, then those that have answered, each with the probe
+    that found it."""
+
+    entries: Entries
+    owner: Codes
+    waiting: Hits
+    out: Hits
+
+    @property
+    def answered(self) -> Bools:
+        return np.arange(len(self.owner)) >= len(self.waiting)
+
+    def filter(self, mask: Bools) -> FoundWindows:
+        if mask.all():
+            return self
+        cut = len(self.waiting)
+        return FoundWindows(
+            self.entries.take(mask),
+            self.owner[mask],
+            self.waiting.filter(mask[:cut]),
+            self.out.filter(mask[cut:]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Rows that windows have answered; `out` says which of them have left."""
+
+    rows: Delta
+    window: Codes
+    out: Bools
+
+    def filter(self, mask: Bools) -> Answered:
+        return (
+            self
+            if mask.all()
+            else Answered(self.rows.filter(mask), self.window[mask], self.out[mask])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Answers that have not left; the ends of their windows, and the promises that close those;
+    where they stand."""
+
+    answered: Answered
+    window_end: Times
+    closes: Times
+    hits: Hits
