@@ -18,7 +18,7 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, used_codes
+from thalweg.model.rows import Codes, Rows, distinct_codes, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
@@ -76,7 +76,7 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         """The windows of partitions that occur, and which of them each pair is in."""
         low = int(window.min())
         width = int(window.max()) - low + 1
-        cells, at = np.unique(partition[row] * width + (window - low), return_inverse=True)
+        cells, at = distinct_codes(partition[row] * width + (window - low))
         start = self._grid.start(cells % width + low)
         return Spans(cells // width, start, start + self._grid.size), at
 
