@@ -1,4 +1,4 @@
-"""The law checker for modules: is what a module says about itself true?
+"""The law checker for modules: is what a module declares true?
 
 `check_module` tries every law that a module's methods and properties claim on random windows. For
 windows of rows D, D1, D2:

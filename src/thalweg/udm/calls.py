@@ -3,7 +3,7 @@ code does.
 
 A call that raises, takes longer than the time limit, returns something of the wrong type or changes
 its input is a failure of its window alone; the others go on. When a call for many windows fails,
-they are asked one by one, to find whose fault it was.
+they are computed one by one, to find the windows that fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Caller", "Cells", "Failures"]
 Failures = dict[int, str]
 
 _READ_ONLY = ("read-only", "does not support item", "has no attribute", "immutable")
-"""What Python says when something that cannot be changed is changed."""
+"""Parts of Python's messages for an attempt to change what cannot be changed."""
 
 
 class Cells:
@@ -189,14 +189,14 @@ class Caller:
     # in one call
 
     def _in_columns(self, cells: Cells) -> Answers | None:
-        """All cells in one call; None when that failed, and each has to be asked alone."""
+        """All cells in one call; None when that failed, and each has to be computed alone."""
         try:
             with self._watch:
                 self._watch.at = 0
                 return self._answers(cells)
         except TimeUp:
             return None
-        except Exception:  # asked one by one, the culprit will say it again
+        except Exception:  # raised again by the cell that causes it, computed alone
             return None
 
     def _one_in_columns(self, cell: Cells) -> Any:

@@ -59,21 +59,21 @@ class Computed:
 
 
 class _Maker:
-    """Makes `Computed`s of one function; a class of its own, so that it can travel."""
+    """Makes `Computed`s of one function; a class of its own, so that it can be pickled. The first
+    `inputs` arguments of the function are what it computes from."""
 
-    def __init__(self, function: Callable[..., Any], given: int) -> None:
-        self.function, self.given = function, given
+    def __init__(self, function: Callable[..., Any], inputs: int) -> None:
+        self.function, self.inputs = function, inputs
 
     def __call__(self, **params: Any) -> Computed:
-        inspect.signature(self.function).bind(
-            *[None] * self.given, **params
-        )  # raises TypeError for a parameter it does not have
+        # Raises TypeError for a parameter it does not have.
+        inspect.signature(self.function).bind(*[None] * self.inputs, **params)
         return Computed(self.function, params)
 
     @property
     def __signature__(self) -> inspect.Signature:
         signature = inspect.signature(self.function)
-        return signature.replace(parameters=list(signature.parameters.values())[self.given :])
+        return signature.replace(parameters=list(signature.parameters.values())[self.inputs :])
 
 
 def _decorator(
@@ -98,11 +98,11 @@ def _decorator(
             if is_class
             else frozenset({"compute"})
         )
-        received_arguments = 2 if options.get("time_sensitive") else 1
+        input_count = 2 if options.get("time_sensitive") else 1
         module = Module(
             name,
             kind,
-            thing if is_class else _Maker(thing, received_arguments),
+            thing if is_class else _Maker(thing, input_count),
             output,
             None if inputs is None else tuple(inputs.items()),
             takes=takes or ("values" if inputs is not None and len(inputs) == 1 else "rows"),
@@ -129,7 +129,7 @@ def aggregate(
 ) -> Callable[[T], T]:
     """A user-defined aggregate: one value for each window.
 
-    `inputs` are names and types; without them the module is given all columns of the stream.
+    `inputs` are names and types; without them the module receives all columns of the stream.
     `output` is a type, or a function from the schema of the inputs to one. `takes` says how the
     input comes (`TAKES`). Options: `version`, `time_sensitive`, `nulls`, `clip`, and the
     properties.

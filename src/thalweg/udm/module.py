@@ -1,5 +1,4 @@
-"""A module: a user's function, aggregate or operator, with all that the system needs to know to run
-it.
+"""A module: a user's function, aggregate or operator, with all that the system needs to run it.
 
     kind         methods                                    per window
     function     a Python function                          (per event: a value)
@@ -9,7 +8,7 @@ it.
 More methods give the system more freedom; none of them is needed:
 
     remove(state, delta)               undoes `add`: a revised window is not added up again
-    merge(one, two)                    two states as one: with `save` and `load`, windows are put
+    merge(state, other)                two states as one: with `save` and `load`, windows are put
                                        together from panes
     save(state), load(bytes)           a state as bytes and back
     compute_groups(columns, offsets)   all windows in one call: rows offsets[i] .. offsets[i + 1]
@@ -39,8 +38,8 @@ from thalweg.udm.types import ANY, schema_of
 __all__ = ["CLIPS", "STAMPS", "TAKES", "Module", "OutputLike", "Params"]
 
 TAKES = ("values", "rows", "numpy", "arrow", "pandas", "polars")
-"""How a module wants its input: tuple of values (of tuples, for several inputs), tuple of read-only
-mappings, arrays, tables."""
+"""The shape of a module's input: tuple of values (of tuples, for several inputs), tuple of
+read-only mappings, arrays, tables."""
 CLIPS = ("none", "left", "right", "full")
 STAMPS = ("align", "keep", "clip", "time-bound", "unrestricted")
 
@@ -66,7 +65,7 @@ class Module:
     aggregate is null."""
     clip: str = "none"
     stamp: str = "align"
-    """What the module would have; the query writer may say otherwise."""
+    """The defaults of the module, which a query may override."""
     properties: Properties = Properties()
     doc: str = ""
     origin: tuple[str, str] = ("", "")

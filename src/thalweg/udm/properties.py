@@ -1,5 +1,4 @@
-"""What a module says about itself beyond its methods. The optimizer believes it; the law checker
-tests it.
+"""What a module declares beyond its methods. The optimizer relies on it; the law checker tests it.
 
 Two more facts need no declaration: a module with `merge` is *mergeable*, a module with `remove` is
 *differential*.

@@ -24,8 +24,8 @@ DEAD_LETTERS = pa.schema(
         ("sample", pa.string()),
     ]
 )
-"""The module, the group's keys as text, the window, what went wrong, and some of the rows it went
-wrong on."""
+"""The module, the group's keys as text, the window, why the module failed, and some rows of the
+window."""
 
 
 class WritesLetters(ABC):
@@ -38,7 +38,7 @@ class WritesLetters(ABC):
 
 @dataclass
 class DeadLetters:
-    """Letters that nobody has taken yet, and how many there were in all."""
+    """Letters that wait to be taken, and how many there were in all."""
 
     count: int = 0
     _letters: list[dict[str, Any]] = field(default_factory=list)

@@ -76,7 +76,7 @@ class Events:
 
 class EventIndex:
     """Rows of `schema`; `by` is the instant that they belong to windows by, None for the whole
-    lifetime; `ends` says whether anybody looks at the ends of rows that belong by their starts.
+    lifetime; `ends` is whether the ends of rows that belong by their starts matter.
 
     >>> schema = pa.schema([("k", pa.string())])
     >>> index = EventIndex(schema, Partitions(schema, ("k",)), "example", by="end")

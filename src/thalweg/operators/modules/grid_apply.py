@@ -1,8 +1,8 @@
 """Modules over hopping and tumbling windows, where nothing beyond a window's end matters to it.
 
 Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `hopping_grid`), so
-that those a batch affects need no looking for, windows that have not answered need no entry, and a
-window that has is told only what changed. A late row costs the windows that it is in.
+that those a batch affects follow from its times, and windows that have not answered need no entry.
+The state of one that has goes on with what changed alone. A late row costs the windows it is in.
 
 State: rows of windows that are not closed, or whose end may still move; the windows that have
 answered but are not closed. The promise is the start of the earliest window that is not closed;
@@ -105,7 +105,7 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         def old_rows(some: Codes) -> tuple[Codes, Cells]:
             return np.arange(len(some)), self._cells_of(leaving.entries.take(some))
 
-        gone = self._taking_back.rows(leaving, self._windows, old_rows)
+        removed = self._taking_back.rows(leaving, self._windows, old_rows)
         self.hold(arrivals)
         self._windows.remove(leaving)
         number = np.cumsum(affected) - 1
@@ -117,7 +117,7 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         arriving = self._changed(
             delta, spans.take(affected), match[affected], entries, growth, pairs
         )
-        return Delta.concat([gone, self._answer_again(arriving)], self.schema)
+        return Delta.concat([removed, self._answer_again(arriving)], self.schema)
 
     def _changed(
         self,
@@ -128,16 +128,16 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         growth: Codes,
         pairs: tuple[Codes, Codes, Codes],
     ) -> Entries:
-        """Entries for affected windows: counts from what was there; states are told what
+        """Entries for affected windows: the counts and states of the old ones, after what
         changed."""
-        known = match >= 0
+        matched = match >= 0
         events = growth.copy()
-        events[known] += old.events[match[known]]
+        events[matched] += old.events[match[matched]]
         arriving = self._windows.make(spans.code, spans.start, spans.end, spans.end, events)
         if self._in_steps:
-            has = known.copy()
-            has[known] = np.array(
-                [state is not None for state in old.state[match[known]]], np.bool_
+            has = matched.copy()
+            has[matched] = np.array(
+                [state is not None for state in old.state[match[matched]]], np.bool_
             )
             row, window, times = pairs
             if not self._node.module.differential:

@@ -1,10 +1,8 @@
-"""From rows in windows to a module's answers as rows of the stream: clipping, order, calls, stamps,
-failures.
+"""From rows in windows to a module's answers as rows of the stream: calls, stamps, failures.
 
-The rows of a window reach the module in canonical order (start, then the values of its inputs, then
-end), so that what it returns cannot depend on the order of arrival. Output is stamped by the
-query's policy; an event that the module stamped before its window is a failure. A failure raises
-(`fail`), or goes to the dead letters (`skip`) and the window has no answer.
+Output is stamped by the query's policy; an event that the module stamped before its window is a
+failure. A failure raises (`fail`), or goes to the dead letters (`skip`) and the window has no
+answer.
 """
 
 from __future__ import annotations
@@ -16,20 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from thalweg.errors import ModuleError
-from thalweg.expr import Frame
-from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.names import internal
-from thalweg.model.nested import nested_texts
-from thalweg.model.rows import Bools, Codes, Rows, encode, take_rows
-from thalweg.model.sorting import order_by_code, representatives, sort_pairs
-from thalweg.model.time import Times, greatest, least
-from thalweg.operators.arguments import PRESENT
-from thalweg.operators.frames import frame_of
+from thalweg.model.rows import Bools, Codes, take_rows
+from thalweg.model.sorting import sort_pairs
 from thalweg.operators.modules.dead_letters import DeadLetters
+from thalweg.operators.modules.module_rows import ModuleRows
 from thalweg.operators.modules.window_entries import Answered, Entries
 from thalweg.operators.modules.window_frames import Spans
 from thalweg.plan.nodes import WidApply, WindowApply
@@ -43,32 +34,17 @@ _SAMPLE = 3
 
 
 class Stepped(NamedTuple):
-    """What an incremental module remembers of a window, and of how many rows that count."""
+    """What an incremental module keeps of a window, and of how many rows that count."""
 
     state: Any
     filled: int
 
 
-class ModuleWindows:
+class ModuleWindows(ModuleRows):
     """The module of a node, ready to be called on windows of held rows."""
 
     def __init__(self, node: WindowApply | WidApply) -> None:
-        self.node = node
-        self.module = node.module
-        keys = [node.input.schema.field(name) for name in node.columns]
-        self.key_schema = pa.schema(keys or [PRESENT])
-        """Arrow cannot count rows without columns: a stream without groups has a column that says
-        nothing."""
-        self._names = [internal(f"argument{at}") for at in range(len(node.arguments))]
-        self._used = frozenset(name for _, expr in node.arguments for name in expr.columns())
-        self.inputs = node.input_schema()
-        types = self.inputs.types
-        self.held = pa.schema(
-            [
-                *self.key_schema,
-                *(pa.field(name, kind) for name, kind in zip(self._names, types, strict=True)),
-            ]
-        )
+        super().__init__(node)
         self._front = len(node.columns) + (1 if isinstance(node, WidApply) and node.wid else 0)
         outputs = node.schema.names[self._front :]
         self.caller = Caller(
@@ -78,114 +54,6 @@ class ModuleWindows:
             node.time_limit,
         )
         self.letters = DeadLetters()
-
-    # --------------------------------------------------------------------------------------------
-    # rows
-
-    def project(self, batch: Batch) -> Delta:
-        """The changes a batch makes to the rows that are held: keys and arguments."""
-        delta = Delta.of_batch(batch)
-        frame = frame_of(delta.payload, delta.start, self._used)
-        columns = [delta.payload.column(name) for name in self.node.columns] or [
-            pa.array(np.ones(len(delta), np.bool_))
-        ]
-        columns += self._evaluated(frame)
-        return Delta(
-            pa.RecordBatch.from_arrays(columns, schema=self.held),
-            delta.start,
-            delta.end,
-            delta.weight,
-        )
-
-    def _evaluated(self, frame: Frame) -> list[pa.Array]:
-        found = []
-        for (_, expr), kind in zip(self.node.arguments, self.inputs.types, strict=True):
-            array = expr.evaluate(frame)
-            found.append(array if array.type == kind else _cast(array, kind))
-        return found
-
-    @property
-    def argument_fields(self) -> list[pa.Field]:
-        return list(self.held)[len(self.key_schema) :]
-
-    def argument_columns(self, delta: Delta) -> list[pa.Array]:
-        """The module's inputs, of some rows."""
-        return self._evaluated(frame_of(delta.payload, delta.start, self._used))
-
-    def arguments(self, rows: Rows) -> Rows:
-        return pa.RecordBatch.from_arrays(rows.columns[len(self.key_schema) :], schema=self.inputs)
-
-    def keys(self, rows: Rows) -> Rows:
-        return pa.RecordBatch.from_arrays(
-            rows.columns[: len(self.key_schema)], schema=self.key_schema
-        )
-
-    def clipped(self, start: Times, end: Times, spans: Spans, window: Codes) -> tuple[Times, Times]:
-        """Lifetimes as the module sees them; where it sees none, they are all alike."""
-        if not self.module.time_sensitive:
-            return np.zeros(len(start), np.int64), np.ones(len(start), np.int64)
-        if self.node.clip in ("left", "full"):
-            start = np.maximum(start, spans.start[window])
-        if not self.node.ends_matter:
-            end = np.minimum(end, spans.end[window])
-        return start, end
-
-    def net(
-        self, delta: Delta, row: Codes, window: Codes, spans: Spans
-    ) -> tuple[Codes, Codes, Codes]:
-        """What changes mean to windows: pairs (row, window) and how often it came or went, as far
-        as the module can tell."""
-        if least(delta.weight) > 0:  # nothing cancels out
-            return row, window, delta.weight[row]
-        start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
-        payload, _ = encode(self.arguments(delta.payload).columns, len(delta))
-        position = (
-            [] if self.module.properties.any_order else [delta.start[row]]
-        )  # rows come in order of start
-        alike, count = encode([window, payload[row], start, end, *position], len(row))
-        total = np.zeros(count, np.int64)
-        np.add.at(total, alike, delta.weight[row])
-        representative = representatives(alike, count)
-        live = np.flatnonzero(total)
-        return row[representative[live]], window[representative[live]], total[live]
-
-    def cells(self, rows: Delta, row: Codes, window: Codes, times: Codes, spans: Spans) -> Cells:
-        """The windows with their rows, in canonical order. `times` says how often each pair
-        counts."""
-        if not (times == 1).all():
-            row, window = np.repeat(row, times), np.repeat(window, times)
-        return self.cells_of(self.arguments(rows.payload), rows.start, rows.end, row, window, spans)
-
-    def cells_of(
-        self, inputs: Rows, start: Times, end: Times, row: Codes, window: Codes, spans: Spans
-    ) -> Cells:
-        """The windows with their rows, in canonical order, each pair of a row and a window once;
-        `inputs` are what the module gets of the rows."""
-        order = (
-            order_by_code(window, len(spans))
-            if self.module.properties.any_order
-            else self.order(inputs, start, end, row, window)
-        )
-        row, window = row[order], window[order]
-        start, end = start[row], end[row]
-        if self.module.time_sensitive:
-            start, end = self.clipped(start, end, spans, window)
-        offsets = np.zeros(len(spans) + 1, np.int64)
-        np.cumsum(np.bincount(window, minlength=len(spans)), out=offsets[1:])
-        return Cells(take_rows(inputs, row), start, end, offsets, spans.start, spans.end)
-
-    def order(self, rows: Rows, start: Times, end: Times, row: Codes, window: Codes) -> Codes:
-        """The canonical order of pairs of a row and a window."""
-        starts = start[row]
-        order = sort_pairs(window, starts)
-        cell, first = window[order], starts[order]
-        if not ((cell[1:] == cell[:-1]) & (first[1:] == first[:-1])).any():
-            return order
-        ranks = [_rank(column)[row] for column in rows.columns]
-        return np.lexsort((end[row], *reversed(ranks), starts, window))
-
-    # --------------------------------------------------------------------------------------------
-    # answers
 
     def answered(
         self, answers: Answers, entries: Entries, cells: Cells | None
@@ -239,8 +107,8 @@ class ModuleWindows:
         failed: Bools,
         states: npt.NDArray[Any] | None,
     ) -> Answered:
-        """The answers of windows from their rows; marks those that failed, and notes states where
-        they are wanted."""
+        """The answers of windows from their rows. Windows that failed are marked in `failed`;
+        `states`, if there are any to keep, receives the states."""
         if states is None:
             answers = self.caller.compute(cells)
         else:
@@ -295,14 +163,14 @@ class ModuleWindows:
         window: Codes,
         times: Codes,
     ) -> None:
-        """Tell windows that have a state what came and what went; a state that fails is built again
-        when it is asked for."""
+        """Add what came to the states of windows that `has` marks, and remove what left. A state
+        that fails is built again from the rows of its window."""
         places = np.flatnonzero(has)
         if not len(places):
             return
         rank = np.cumsum(has) - 1
-        told = has[window]
-        row, window, times = row[told], rank[window[told]], times[told]
+        carried = has[window]
+        row, window, times = row[carried], rank[window[carried]], times[carried]
         spans = Spans(places, arriving.start[places], arriving.end[places])
         states = [old.state[at].state for at in match[places].tolist()]
         filled = np.array([old.state[at].filled for at in match[places].tolist()], np.int64)
@@ -347,34 +215,6 @@ class ModuleWindows:
             reason=reason,
             sample=json.dumps(sample, default=str),
         )
-
-
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array of another type. Whole numbers that are floats without rounding need no kernel of
-    Arrow, which costs as much as ten thousand of them."""
-    if pa.types.is_int64(array.type) and pa.types.is_float64(kind) and not array.null_count:
-        whole = array.to_numpy()
-        if len(whole) and least(whole) >= -_EXACT and greatest(whole) <= _EXACT:
-            return pa.array(whole.astype(np.float64))
-    return array.cast(kind)
-
-
-_EXACT = 2**53
-"""Whole numbers up to this are floats."""
-
-
-def _rank(column: pa.Array) -> Codes:
-    """Numbers that sort like the values of a column, nulls last."""
-    if pa.types.is_nested(column.type):
-        column = nested_texts(column)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), np.int64)
-    ranks: Codes = (
-        pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-    )
-    return ranks
 
 
 def checksum(rows: Delta) -> int:

@@ -1,11 +1,10 @@
 """The windows of modules after a change of their rows: which windows of the touched regions stay as
 they are, which go, and which come.
 
-A change touches regions of time of some groups (see `window_frames`). The windows that are known
-there are compared with those that the rows make there now: a window whose span is the same and
-whose rows the module cannot tell from those before stays; the others give their answers back, and
-new entries come. A window that is only changed goes on from its state, where the module works in
-steps.
+A change touches regions of time of some groups (see `window_frames`). The windows that the index
+has there are compared with those that the rows make there now: a window stays if its span is the
+same and its rows are alike to the module; the answers of the others are taken back, and new entries
+are made. A window that is only changed goes on from its state, where the module works in steps.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, encode
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import representatives, sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import only_starts
 from thalweg.operators.hopping.taking_back import TakingBack
@@ -33,7 +32,7 @@ from thalweg.udm.calls import Cells
 __all__ = ["Reframing"]
 
 Pairs = tuple[Codes, Codes, Codes]
-"""A changed row, a window it is in, and how often it came or went."""
+"""A changed row, a window it is in, and how often it is added or removed."""
 
 _NONE = np.empty(0, np.int64)
 
@@ -52,7 +51,7 @@ class Reframing:
         """Take changes in: the answers that go, and the windows that come, which have not
         answered. `settled` is what was promised before."""
         if self.frame.by == "start" and not self.module.module.time_sensitive:
-            net = only_starts(delta)  # nobody looks at the ends
+            net = only_starts(delta)  # ends do not matter
             delta = Delta(net.payload, net.start, net.start + 1, net.weight)
         elif _has_pairs(delta):
             delta = delta.consolidate()
@@ -84,8 +83,7 @@ class Reframing:
     def _without_forgotten(
         self, delta: Delta, partition: Codes, settled: Line
     ) -> tuple[Delta, Codes]:
-        """A row whose windows are closed is forgotten though its end may still move, which then
-        means nothing."""
+        """Without changes of ends of rows that are forgotten because their windows are closed."""
         early = delta.start < settled.of(partition)
         old = np.flatnonzero(early & (delta.weight < 0))
         if not len(old):
@@ -100,8 +98,8 @@ class Reframing:
         return delta.filter(keep), partition[keep]
 
     def _touched(self, delta: Delta) -> tuple[Times, Times]:
-        """The time in which each change may be seen. Where only an end moves, and the module does
-        not look beyond a window's end, that is from the earlier end on."""
+        """The time in which each change matters. Where only an end moves, and the module does not
+        look beyond a window's end, that is from the earlier end on."""
         placed = self.events.place(delta)
         since = placed.start
         if self.frame.by is None and not self.module.node.ends_matter and _has_pairs(delta):
@@ -140,16 +138,16 @@ class Reframing:
             spans = Spans(own[order], entries.start[order], entries.end[order])
             return order, self._old_cells(after, delta, code, spans)
 
-        gone = self.taking_back.rows(leaving, self.windows, old_rows)
+        removed = self.taking_back.rows(leaving, self.windows, old_rows)
         self.windows.remove(leaving)
         new = spans.take(~stays)
         arriving = self._make_entries(after, new, regions.partition[new.code])
         self._carry(arriving, old, match[~stays], delta, pairs, stays)
-        return gone, arriving
+        return removed, arriving
 
     def _changes(self, delta: Delta, code: Codes, spans: Spans) -> Pairs:
-        """Pairs (changed row, window) that the module can tell, and how often the row came or
-        went."""
+        """Pairs (changed row, window) that matter to the module, and how often the row is added or
+        removed."""
         if not len(delta) or not len(spans):
             return _NONE, _NONE, _NONE
         placed = self.events.place(delta)
@@ -161,10 +159,9 @@ class Reframing:
         rows = Delta.concat([after.delta(), delta.negate()], self.module.held)
         owner = np.concatenate([after.owner, code])
         alike, count = encode([owner, *rows.payload.columns, rows.start, rows.end], len(rows))
-        total, one = np.zeros(count, np.int64), np.empty(count, np.int64)
+        total = np.zeros(count, np.int64)
         np.add.at(total, alike, rows.weight)
-        one[alike] = np.arange(len(rows))
-        kept = one[total > 0]
+        kept = representatives(alike, count)[total > 0]
         rows, owner, times = rows.take(kept), owner[kept], total[total > 0]
         placed = self.events.place(rows)
         row, window = self.frame.members(owner, placed.start, placed.end, spans)
@@ -189,8 +186,7 @@ class Reframing:
         pairs: Pairs,
         stays: Bools,
     ) -> None:
-        """A window that is only changed goes on from its state: it is told what came and what
-        went."""
+        """A window that is only changed goes on from its state."""
         if not self.in_steps or not len(arriving):
             return
         number = np.full(len(stays), -1)

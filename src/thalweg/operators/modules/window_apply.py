@@ -5,11 +5,11 @@ clipped and stamped (see `plan.nodes.WindowApply`). A window answers when it may
 `consistency`); an empty window gives nothing. Null keys are a group of their own; duplicates are
 rows like others.
 
-A batch is taken in in four phases: the windows it affects are found (their rows, or what the module
-can tell of their lifetimes, change); what they have answered is taken back; the two indices are
-updated, which may split, merge, make and remove windows (see `reframing`); the affected windows
-answer again. Which windows may answer is looked at after that, with the new CTI. All of it looks at
-the stretches of time that the batch touches, found by search in the two indices.
+A batch goes through four phases: the windows it affects are found (their rows change, or what the
+module sees of their lifetimes); what they have answered is taken back; the two indices are updated,
+which may split, merge, make and remove windows (see `reframing`); the affected windows answer
+again. After that the windows answer that may with the new CTI. All of it looks at the stretches of
+time that the batch touches, found by search in the two indices.
 
 Taking back. What a window has answered is kept, or, when that is more than its own rows and the
 module is deterministic, computed again from the old rows and compared with a checksum. Now and then
@@ -100,8 +100,8 @@ class WindowApplyKernel(ModuleKernel):
         frontier.promise(groups.partition, self._bounded(groups.time))
         changes, arriving = [], []
         if len(batch):
-            gone, new = self._reframing.take(self._module.project(batch), settled, self._reach())
-            changes.append(gone)
+            removed, new = self._reframing.take(self._module.project(batch), settled, self._reach())
+            changes.append(removed)
             arriving.append(new)
         if isinstance(self._frame, GridFrame):
             extended = self._extend(self._frame, watermark, settled, groups)
@@ -177,7 +177,7 @@ class WindowApplyKernel(ModuleKernel):
             if self._time_bound:
                 now |= entries.start < settled.of(entries.partition)
             elif self._node.passes_cti and not self._waits_to_close:
-                # It is known already, and may only get another end.
+                # Its answer is final already but for its end.
                 now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
             due.append(entries.take(now))
             if not now.all():
@@ -457,8 +457,8 @@ class WindowApplyKernel(ModuleKernel):
         frontier = self._frontier
         partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
         ahead, passed = (
-            pa.array([known.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
-            for known in (frontier.promised, self._passed)
+            pa.array([times.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
+            for times in (frontier.promised, self._passed)
         )
         names = [field.name for field in self._partitions.fields]
         groups = pa.RecordBatch.from_arrays(
@@ -493,11 +493,11 @@ class WindowApplyKernel(ModuleKernel):
             self._settle_instants(Line(), np.unique(partition))
 
 
-def _others(entries: Entries, known: list[Entries]) -> Entries:
-    """Windows that are not among those that came already, which no index holds yet."""
-    every = [entries, *known]
+def _others(entries: Entries, arriving: list[Entries]) -> Entries:
+    """Windows that are not among those that arrive already, which no index holds yet."""
+    every = [entries, *arriving]
     spans = [
-        np.concatenate([getattr(one, name) for one in every]) for name in ("partition", "start")
+        np.concatenate([getattr(part, name) for part in every]) for name in ("partition", "start")
     ]
     window, _ = encode(spans, len(spans[0]))
     return entries.take(~np.isin(window[: len(entries)], window[len(entries) :]))

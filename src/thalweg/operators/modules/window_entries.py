@@ -35,7 +35,7 @@ class Entries:
     checksum: Codes
     failed: Bools
     state: npt.NDArray[Any]
-    """What an incremental module remembers of it; None until it is asked for."""
+    """What an incremental module keeps of it; None until it is computed."""
 
     def __len__(self) -> int:
         return len(self.id)

@@ -79,7 +79,7 @@ class Regions:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far time has come, which windows on a grid need to know."""
+    """How far time has come: it decides which windows of a grid there are."""
 
     limit: int
     """A window must begin before this time to exist; infinite once the stream has ended."""

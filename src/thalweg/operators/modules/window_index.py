@@ -37,7 +37,8 @@ _NONE = np.empty(0, np.int64)
 
 
 class WindowIndex:
-    """`stepped`: the module remembers states of windows, which are not saved."""
+    """`stepped`: the module works in steps, so that there are states of windows, which are not
+    saved."""
 
     def __init__(
         self, keys: pa.Schema, partitions: Partitions, answers: pa.Schema, *, stepped: bool
@@ -70,11 +71,18 @@ class WindowIndex:
         size = len(start)
         numbers = np.arange(self._next, self._next + size)
         self._next += size
-        no, none = np.zeros(size, np.bool_), np.zeros(size, np.int64)
-        state = np.full(size, None, object)
-        keys = self._key_rows(partition)
         return Entries(
-            keys, partition, numbers, start, end, closes, events, no, none, no.copy(), state
+            self._key_rows(partition),
+            partition,
+            numbers,
+            start,
+            end,
+            closes,
+            events,
+            recomputed=np.zeros(size, np.bool_),
+            checksum=np.zeros(size, np.int64),
+            failed=np.zeros(size, np.bool_),
+            state=np.full(size, None, object),
         )
 
     def _key_rows(self, partition: Codes) -> Rows:
@@ -150,8 +158,8 @@ class WindowIndex:
         number = {name: payload.column(width + at).to_numpy() for at, name in enumerate(_NUMBERS)}
         state = np.full(len(partition), None, object)
         if self._stepped:
-            for at, one in enumerate(number["id"].tolist()):
-                state[at] = self._states.get(one)
+            for at, window in enumerate(number["id"].tolist()):
+                state[at] = self._states.get(window)
         return Entries(
             keys,
             partition,
@@ -203,9 +211,9 @@ class WindowIndex:
         rows = Delta(payload, entries.start, until, np.ones(size, np.int64))
         held.add(rows, entries.partition)
         if self._stepped:
-            for one, state in zip(entries.id.tolist(), entries.state, strict=True):
+            for window, state in zip(entries.id.tolist(), entries.state, strict=True):
                 if state is not None:
-                    self._states[one] = state
+                    self._states[window] = state
 
     def remove(self, found: FoundWindows) -> None:
         """Forget windows, and what they have answered."""
@@ -219,11 +227,11 @@ class WindowIndex:
 
     def _forget_states(self, windows: Codes) -> None:
         if self._states:
-            for one in windows.tolist():
-                self._states.pop(one, None)
+            for window in windows.tolist():
+                self._states.pop(window, None)
 
     def due(self, until: int) -> Entries:
-        """The windows that wait for a time up to this one: they wait no longer."""
+        """Take the windows out that wait for a time up to this one."""
         found = self._waiting.release(until)
         return self._entries(found, found.group)
 

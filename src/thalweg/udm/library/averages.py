@@ -1,6 +1,6 @@
 """Averages: of values, and of values weighted by how long they lasted.
 
-Both keep exact sums, so that a value that is taken back leaves no trace, NaN and infinities
+Both keep exact sums, so that a value that is taken back leaves nothing behind, NaN and infinities
 included, and the order of rows does not matter.
 """
 
@@ -98,8 +98,8 @@ class Average:
             total = total.add(value, times)
         return total, count + times * len(values)
 
-    def merge(self, one: tuple[Exact, int], two: tuple[Exact, int]) -> tuple[Exact, int]:
-        return one[0].merge(two[0]), one[1] + two[1]
+    def merge(self, state: tuple[Exact, int], other: tuple[Exact, int]) -> tuple[Exact, int]:
+        return state[0].merge(other[0]), state[1] + other[1]
 
     def result(self, state: tuple[Exact, int]) -> float:
         return state[0].rounded() / state[1]
