@@ -40,6 +40,33 @@ def test_a_file_is_read_by_its_name_in_this_process_and_it_says_so(orders: Path)
     assert "in-process: 87 bytes of files; --spark runs it on Spark" in done.output
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT item FROM 'orders.csv'",
+        "SELECT orders_2.item FROM 'orders.csv'",
+        "SELECT item FROM TUMBLE('orders.csv', ts, '1 hour')",
+        "SELECT item FROM TUMBLE(TABLE 'orders.csv', DESCRIPTOR(ts), '1 hour')",
+        "WITH orders_2 AS (SELECT item FROM orders) SELECT item FROM 'orders.csv'",
+        "SELECT item FROM orders WHERE item = 'c' UNION ALL SELECT item FROM 'orders.csv'",
+    ],
+)
+def test_a_file_is_not_taken_for_a_stream_of_its_name(orders: Path, text: str) -> None:
+    (orders / "new").mkdir()
+    (orders / "new" / "orders.csv").write_text(CSV.replace(",a,", ",c,"), encoding="utf-8")
+    named = call("--json", "-s", "orders=new/orders.csv time=ts", "-e", text)
+    expected = ["c", "c"] if "UNION" in text else []
+    assert sorted(str(row["item"]) for row in rows(named)) == ["a", "a", "b", *expected]
+    view = "CREATE VIEW orders AS SELECT 'v' AS item FROM 'new/orders.csv';"
+    done = call("--json", stdin=f"{view} SELECT item FROM 'orders.csv';")
+    assert [row["item"] for row in rows(done)] == ["a", "b", "a"], done.output
+
+
+def test_a_file_without_quotes_is_refused_with_how_to_write_it(orders: Path) -> None:
+    done = call("-e", "SELECT item FROM orders.csv")
+    assert done.exit_code == 1 and "between single quotes, FROM 'orders.csv'" in done.output
+
+
 def test_a_script_comes_through_a_pipe(orders: Path) -> None:
     script = f"""
         CREATE TEMPORARY TABLE orders WITH ('path' = 'orders.csv', 'time' = 'ts');

@@ -14,22 +14,22 @@ from thalweg.errors import MissingPackageError, ThalwegError
 __all__ = ["main"]
 
 _COMMANDS = {
-    "advise": "How disordered a recorded stream is, and which progress policy fits.",
-    "bench": "Run benchmarks of a source checkout.",
-    "cutover": "Replace a query that runs under thalweg ha by another one.",
-    "doctor": "Whether everything is there that a query needs, and what to do if not.",
     "demo": "Late packets in; early, revised and final answers out.",
-    "ha": "A query as several replicas with a merge in front.",
-    "quicken": "Make Spark start faster: keep an archive of the classes it loads.",
-    "receive": "Hold the newest row of each key on disk and take rows over TCP.",
+    "sql": "Run queries in SQL over files, or a shell.",
+    "doctor": "Check that Python, Java and Spark are there.",
+    "advise": "Measure the disorder of recorded rows, propose a policy.",
+    "why": "Show what a query on Spark waits for.",
+    "udm": "List and check user-defined modules.",
+    "receive": "Hold the newest row of each key, and take rows over TCP.",
+    "watch": "Show how fresh the answers behind a receiver are.",
+    "ha": "Run a query as several replicas, merged.",
+    "cutover": "Replace a query that runs under `thalweg ha`.",
+    "quicken": "Make Spark start faster.",
+    "bench": "Run benchmarks of a source checkout.",
     "repro": "Repeat experiments of the literature.",
-    "sql": "A query in SQL over files, on Spark or in-process; without one, a shell.",
-    "watch": "How fresh the answers of a query behind a receiver are.",
-    "why": "What a query on Spark waits for.",
-    "udm": "User-defined modules: what there is, and whether it does what it says.",
 }
-"""Name and line of help; the command lives in the module `thalweg.cli.<name>` under its own
-name."""
+"""Commands in the order of the help, with their lines there. The command `name` is the function
+`name` of the module `thalweg.cli.name`."""
 
 
 _EXTRAS = {

@@ -165,24 +165,24 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
     type=click.Choice(list(UNITS)),
     default="us",
     show_default=True,
-    help="What whole numbers in it count.",
+    help="The unit of times that are whole numbers.",
 )
 @click.option(
     "--arrival",
     metavar="COLUMN",
-    help="The column that gives the order of arrival; without it, rows arrived as they stand.",
+    help="The column that gives the order of arrival; without it, the order of the rows.",
 )
 @click.option(
     "--key",
     metavar="COLUMN",
-    help="The column that says whose clock it is: keys far ahead of all others are found.",
+    help="The column that names the clock of a row: clocks far ahead of all others are found.",
 )
 @click.option(
     "--complete",
     "target",
     default=0.999,
     show_default=True,
-    help="The share of rows that is to be on time.",
+    help="The share of rows that should be on time.",
 )
 @click.option(
     "--window",
@@ -196,7 +196,7 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
     "slacks",
     multiple=True,
     metavar="DURATION",
-    help="A slack to measure beside the others; may be repeated.",
+    help="A slack to measure too; may be repeated.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")

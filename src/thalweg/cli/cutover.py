@@ -30,14 +30,14 @@ _LEVEL_S = 5.0
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Of the thalweg ha that runs; OLD.ha by default.",
+    help="The folder of the running `thalweg ha`; OLD.ha by default.",
 )
 @click.option("-n", "--replicas", default=1, show_default=True, help="How many replicas of NEW.")
 @click.option("--back", is_flag=True, help="Go back: OLD replaces NEW.")
 @click.option(
     "--equivalent",
     is_flag=True,
-    help="Both mean the same table; refused where their histories differ.",
+    help="OLD and NEW have the same table; refused where their histories differ.",
 )
 @click.option(
     "--patience", default=600.0, show_default=True, help="Seconds to wait for NEW to catch up."

@@ -256,7 +256,7 @@ def examine() -> Iterator[Finding]:
 @click.command
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def doctor(*, as_json: bool) -> None:
-    """Whether everything is there that a query needs, and what to do if not."""
+    """Check that what queries need is there: Python, Java, Spark; say what to do where not."""
     findings = list(examine())
     for finding in findings:
         click.echo(json.dumps(asdict(finding)) if as_json else finding.line())

@@ -28,21 +28,33 @@ __all__ = ["receive"]
         "receiver knows its own."
     ),
 )
-@click.option("--key", "keys", multiple=True, metavar="NAME", help="A column of the update key.")
-@click.option("--time", metavar="NAME", help="The column that says when a row was made.")
 @click.option(
-    "--disorder", metavar="DURATION", help="How much earlier than the newest a row may be."
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="NAME",
+    help="A column of the update key; may be repeated.",
+)
+@click.option("--time", metavar="NAME", help="The column with the time at which a row was made.")
+@click.option(
+    "--disorder", metavar="DURATION", help="How much older than the newest row a row may be."
 )
 @click.option("--schedule", type=click.Choice(SCHEDULE_NAMES), default="gain", show_default=True)
-@click.option("--freshness", metavar="DURATION", help="How old an answer may be.")
+@click.option("--freshness", metavar="DURATION", help="The age that answers may have.")
 @click.option(
     "--adaptive",
     is_flag=True,
-    help="Hand out all rows as long as they can be worked on within --freshness.",
+    help="Hand out every row while the query keeps --freshness; conflate beyond that.",
 )
-@click.option("--capacity", type=int, default=256 * 2**20, show_default=True, help="Bytes.")
+@click.option(
+    "--capacity",
+    type=int,
+    default=256 * 2**20,
+    show_default=True,
+    help="Bytes of rows that are held.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=int, default=0, help="0: one that is free; it is printed.")
+@click.option("--port", type=int, default=0, help="0: any free port; it is printed.")
 @click.option("--http", "http_port", type=int, help="Also listen for HTTP, on this port.")
 @click.option(
     "--inbox",

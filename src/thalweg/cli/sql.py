@@ -71,36 +71,41 @@ def _json(value: object) -> str:
     "--source",
     "sources",
     multiple=True,
-    help="\"Main=packets time=ts disorder='1 min' late=drop\"; several times.",
+    metavar="NAME=PLACE",
+    help="A stream by name: \"Main=packets time=ts disorder='1 min'\"; may be repeated.",
 )
 @click.option(
     "--sink",
     "sink",
     default="show",
     show_default=True,
-    help="show, noop, parquet:PATH, csv:PATH or json:PATH.",
+    help="Where answers go: show, noop, parquet:PATH, csv:PATH or json:PATH.",
 )
 @click.option(
     "--output",
     type=click.Choice(["changelog", "final", "upserts"]),
     default="changelog",
     show_default=True,
-    help="What a file gets.",
+    help="What files get: every change, final rows alone, or the newest row of each group.",
 )
 @click.option(
     "--consistency",
     type=click.Choice(["speculative", "eager", "final"]),
     default="speculative",
     show_default=True,
+    help="When answers leave: early and revised (speculative, eager), or when they are final.",
 )
-@click.option("--checkpoint", help="A folder from which the query can go on after a stop.")
+@click.option("--checkpoint", help="A folder from which a stopped query goes on.")
 @click.option(
-    "-p", "--param", "params", multiple=True, help="n=5 or n='10 seconds'; several times."
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A value for :NAME; may be repeated.",
 )
-@click.option("--in-process", is_flag=True, help="Without Spark, in this process.")
-@click.option(
-    "--spark", "on_spark", is_flag=True, help="On Spark, however little there is to read."
-)
+@click.option("--in-process", is_flag=True, help="In this process, without Spark.")
+@click.option("--spark", "on_spark", is_flag=True, help="On Spark, also where files are small.")
 @click.option("--follow", is_flag=True, help="Go on with new files until Ctrl-C.")
 @click.option("--explain", "explained", is_flag=True, help="Show the plan and do not run it.")
 @click.option("--json", "as_json", is_flag=True, help="The final table as JSON, one row a line.")
@@ -132,6 +137,11 @@ def sql(
     """Run queries in SQL over files: in this process where they are small, else on Spark, local[*].
 
     Statements come from FILE, -e or standard input, and end with ';'; without any, a shell.
+
+    \b
+    thalweg sql -e "SELECT * FROM 'orders.csv'"
+    thalweg sql -s "orders=orders.csv time=ts" -e \\
+        "SELECT item, count(*) FROM TUMBLE(orders, ts, '1 hour') GROUP BY item"
     """
     if in_process and on_spark:
         raise click.UsageError("give --in-process or --spark, not both.")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,11 +22,13 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not
 from thalweg.cli.sql_run import Job, Sink
 from thalweg.cli.sql_sources import Place, parse_options
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.sql.grammar import ThalwegSql
+from thalweg.sql.grammar import TABLE_FUNCTIONS, ThalwegSql
+from thalweg.sql.relations import free_name
 
 __all__ = ["Script", "Statement", "split", "with_files"]
 
 LEAVE = ("quit", "exit")
+_READS = (TokenType.FROM, TokenType.JOIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +71,49 @@ def split(text: str) -> list[Statement]:
 
 
 def with_files(job: Job, text: str) -> tuple[Job, str]:
-    """A query with the files that it names in FROM or JOIN as sources of its job."""
+    """A query with the files that it names in FROM or JOIN as sources of its job.
+
+    A file is called by its name without the ending, numbered where something else has this name.
+    """
     tokens = _tokens(text)
     places = list(job.places)
-    for before, token in reversed(list(pairwise(tokens))):
-        reads = before.token_type in (TokenType.FROM, TokenType.JOIN)
-        if not reads or token.token_type != TokenType.STRING:
-            continue
-        stem = Path(token.text.rstrip("/*")).name.partition(".")[0]
-        name = "".join(c if c.isalnum() else "_" for c in stem) or "file"
-        name = name if name.isidentifier() else f"file_{name}"
-        if all(place.name != name for place in places):
-            places.append(Place(name, token.text))
-        text = f"{text[: token.start]}{name}{text[token.end + 1 :]}"
+    found = [at for at in range(len(tokens)) if _is_file(tokens, at)]
+    others = {*(job.views or ()), *_names_in_with(tokens)}
+    for path in dict.fromkeys(tokens[at].text for at in found):
+        if all(place.path != path for place in places):
+            names = others | {place.name for place in places}
+            places.append(Place(free_name(_name_of(path), names), path))
+    by_path = {place.path: place.name for place in places}
+    for at in reversed(found):
+        token = tokens[at]
+        text = f"{text[: token.start]}{by_path[token.text]}{text[token.end + 1 :]}"
     return replace(job, places=places), text
+
+
+def _is_file(tokens: list[Token], at: int) -> bool:
+    """Whether a token is text where a query names a stream: FROM 'a', TUMBLE(TABLE 'a', ...)."""
+    if tokens[at].token_type != TokenType.STRING or at == 0:
+        return False
+    before = tokens[at - 1]
+    if before.token_type == TokenType.L_PAREN and at > 2:
+        function, reads = tokens[at - 2], tokens[at - 3].token_type
+        return function.text.upper() in TABLE_FUNCTIONS and reads in _READS
+    return before.token_type in _READS or before.text.upper() == "TABLE"
+
+
+def _names_in_with(tokens: list[Token]) -> set[str]:
+    """The names before `AS (`, which WITH gives to queries."""
+    return {
+        name.text
+        for name, alias, bracket in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if alias.token_type == TokenType.ALIAS and bracket.token_type == TokenType.L_PAREN
+    }
+
+
+def _name_of(path: str) -> str:
+    stem = Path(path.rstrip("/*")).name.partition(".")[0]
+    name = "".join(letter if letter.isalnum() else "_" for letter in stem) or "file"
+    return name if name.isidentifier() else f"file_{name}"
 
 
 @dataclass
@@ -96,8 +126,7 @@ class Script:
 
     def query(self, text: str) -> tuple[Job, str]:
         """The job of a query, with its files and views, and its text for that job."""
-        job, query = with_files(self.job, text)
-        return replace(job, views=dict(self.views)), query
+        return with_files(replace(self.job, views=dict(self.views)), text)
 
     def describe(self, name: str = "") -> list[str]:
         """The streams and views, or one of them with its columns."""
@@ -126,11 +155,11 @@ class Script:
             if len(tokens) < 4 or tokens[2].token_type != TokenType.ALIAS:
                 _refuse("CREATE VIEW", "CREATE VIEW name AS SELECT ...")
             query = text[tokens[3].start :]
-            views = dict(self.views)
-            views[name] = query
-            job = replace(self.job, views=views, in_process=True)
-            job.query(f'SELECT * FROM "{name}"')  # a mistake in the view is reported now
-            self.views = views
+            job, query = with_files(replace(self.job, views={**self.views, name: query}), query)
+            views = {**self.views, name: query}
+            # a mistake in the view is reported now
+            replace(job, views=views, in_process=True).query(f'SELECT * FROM "{name}"')
+            self.views, self.job = views, replace(self.job, places=job.places)
             return f"view {name}"
         return self._table(name, tokens[2:])
 

@@ -40,7 +40,7 @@ def udm(modules: tuple[str, ...]) -> None:
 
 @udm.command("list")
 def list_modules() -> None:
-    """All modules: those shipped, those of installed packages, those that --load brings."""
+    """All modules, of Thalweg, of installed packages and of --load."""
     entries = DEFAULT.all()
     wide = max((len(entry.label) for entry in entries), default=0)
     for entry in entries:
@@ -52,7 +52,7 @@ def list_modules() -> None:
 @udm.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """What a module takes, gives and claims."""
+    """The inputs, outputs and laws of a module."""
     function = DEFAULT.find_function(name)
     if function is not None:
         click.echo("\n".join(_function(function)))
@@ -124,8 +124,7 @@ def _text(doc: str) -> list[str]:
 def check(
     names: tuple[str, ...], pairs: tuple[str, ...], columns: tuple[str, ...], trials: int, seed: int
 ) -> None:
-    """Try every law that modules claim, on random windows; a counter-example is shown as small as
-    it gets."""
+    """Try the laws of modules on random windows; a counter-example is made small."""
     from thalweg.testing.modules import check_module
 
     params = dict(_pair(pair, "=") for pair in pairs)

@@ -24,9 +24,9 @@ _WIDE = 100
 @click.command
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--keys", "most", default=20, show_default=True, help="How many keys to show.")
-@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks.")
-@click.option("--count", type=int, help="How many looks; by default without end.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each look.")
+@click.option("--every", default=1.0, show_default=True, help="Seconds between two tables.")
+@click.option("--count", type=int, help="How many tables; without it, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each table.")
 def watch(checkpoint: Path, *, most: int, every: float, count: int | None, as_json: bool) -> None:
     """The newest answer of the stalest keys of a query on Spark, with its age and staleness, how
     many updates were conflated, and what the queue holds of its budget."""

@@ -38,7 +38,7 @@ def read_stream(
 
 
 _UNDERSTOOD = {
-    "Table": {"this", "alias", "window"},
+    "Table": {"this", "db", "alias", "window"},
     "Subquery": {"this", "alias", "window"},
     "StreamUnion": {"expressions", "alias", "window"},
     "SequenceClause": {"expressions", "absent", "mode", "exact", "partition", "within"},
@@ -72,6 +72,13 @@ def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
 def _named(context: Context, node: exp.Expr) -> Relation:
     name = node.this.name if isinstance(node.this, exp.Identifier) else ""
     relations = context.relations
+    if node.args.get("db"):
+        written = context.text.written(node)
+        context.text.refuse_node(
+            node,
+            f"{written} is not a stream: its name is one word. `thalweg sql` reads a file between "
+            f"single quotes, FROM '{written}'.",
+        )
     if name not in relations:
         listed = ", ".join(relations) or "none"
         context.text.refuse_node(
