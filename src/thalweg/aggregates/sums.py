@@ -16,7 +16,7 @@ import pyarrow as pa
 from thalweg.aggregates.base import Aggregate, Columns, Values
 from thalweg.aggregates.limbs import LIMBS, Floats, Limbs
 from thalweg.errors import EvaluationError
-from thalweg.model.rows import Bools, Codes, whole_column
+from thalweg.model.rows import Bools, Codes, ones, whole_column
 from thalweg.model.time import greatest, least
 
 __all__ = [
@@ -208,7 +208,7 @@ class Average(_Total):
 def _counted(values: Values) -> Codes:
     """1 for each row that passes and has a value, 0 for the others."""
     if values.are_all_there:
-        return np.ones(len(values), np.int64)
+        return ones(len(values))
     return values.present(values.of).astype(np.int64)
 
 

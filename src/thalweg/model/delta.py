@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, encode, ones, take_rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import MIN_TIME, Times, greatest, least
 
@@ -45,7 +45,7 @@ class Delta:
     def of_batch(cls, batch: Batch) -> Delta:
         """The changes a batch makes."""
         if batch.is_adjust is None or batch.new_end is None:
-            return cls(batch.payload, batch.start, batch.end, np.ones(len(batch), np.int64))
+            return cls(batch.payload, batch.start, batch.end, ones(len(batch)))
         leaving = batch.is_adjust.nonzero()[0]
         final_end = np.where(batch.is_adjust, batch.new_end, batch.end)
         arriving = (~batch.is_adjust | (batch.new_end > batch.start)).nonzero()[0]

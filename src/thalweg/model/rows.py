@@ -29,6 +29,7 @@ __all__ = [
     "encode",
     "encode_together",
     "equal_pairs",
+    "ones",
     "rows_bytes",
     "sparse_codes",
     "take_column",
@@ -102,6 +103,13 @@ def whole_column(values: Codes) -> pa.Array:
     """
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(values)])
+
+
+def ones(length: int) -> Codes:
+    """A column of ones; a short one in half of the time of `np.ones`."""
+    column = np.empty(length, np.int64)
+    column.fill(1)
+    return column
 
 
 _INT64 = pa.int64()

@@ -150,6 +150,8 @@ class PlacedSlices(Generic[T]):
 
     def _take_of_slices(self, place: int) -> list[T]:
         taken: list[T] = []
+        if not self._slices:
+            return taken
         for number in [n for n in self._slices if n << self._bits <= place]:
             parts = self._slices.pop(number)
             if ((number + 1) << self._bits) - 1 <= place:

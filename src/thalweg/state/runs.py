@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.model.delta import Weights
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_column, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, ones, take_column, take_rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 
 __all__ = ["Columns", "Run", "read_columns", "write_columns"]
@@ -88,7 +88,7 @@ class Columns:
 
     def weights(self, at: Codes) -> Weights:
         """The weights of some rows."""
-        return np.ones(len(at), np.int64) if self._weight is None else self._weight[at]
+        return ones(len(at)) if self._weight is None else self._weight[at]
 
     def set_weights(self, at: Codes, weights: Weights) -> None:
         if self._weight is None:

@@ -20,8 +20,8 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times, least
+from thalweg.model.rows import Bools, Codes, Rows
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import refuse_negative
@@ -64,6 +64,8 @@ class FillKernel(Operator):
         ]
         self._answers = PlacedSlices(_concat, Cells.added_up)
         """How many answers each group has in each window."""
+        self._span = range(0)
+        """The windows from the first to the last that has an answer."""
         self._gate = Gate(node.schema, consistency, settled="start")
         self._final = consistency.is_final
         self._cti = MIN_TIME
@@ -91,13 +93,13 @@ class FillKernel(Operator):
         after = before + touched.sums[0]
         if len(after) and least(after) < 0:
             refuse_negative(given.consolidate(), "Fill")
-        old = self._span()
+        was, now = before > 0, after > 0
         self._answers.add(touched)
-        new = self._span()
+        old, new = self._span, self._span_after(touched.window, was, now)
+        self._span = new
         both = range(max(old.start, new.start), min(old.stop, new.stop))
         listed = touched.group < self._known
         inside = listed & (touched.window >= both.start) & (touched.window < both.stop)
-        was, now = before > 0, after > 0
         changes = []
         if np.count_nonzero(inside):
             changes = [
@@ -120,8 +122,19 @@ class FillKernel(Operator):
         group[which] = found
         return group
 
-    def _span(self) -> range:
-        """The windows from the first to the last that has an answer."""
+    def _span_after(self, window: Codes, was: Bools, now: Bools) -> range:
+        """The span once some windows have answers that had none before, or none any more."""
+        if np.count_nonzero(was & ~now):
+            return self._found_span()
+        came = window[now & ~was]
+        if not len(came):
+            return self._span
+        first, beyond = least(came), greatest(came) + 1
+        if not self._span:
+            return range(first, beyond)
+        return range(min(first, self._span.start), max(beyond, self._span.stop))
+
+    def _found_span(self) -> range:
         first, last = self._answers.first(), self._answers.last()
         return range(0) if first is None or last is None else range(first, last + 1)
 
@@ -155,12 +168,16 @@ class FillKernel(Operator):
         """Forget the windows before the last settled one."""
         if self._cti == INFINITY:
             self._answers.clear()
+            self._span = range(0)
             self._promise = INFINITY
             return
-        last = self._answers.last(self._window_from(self._cti))
+        unsettled = self._window_from(self._cti)
+        settled = self._span.stop <= unsettled
+        last = self._span.stop - 1 if settled else self._answers.last(unsettled)
         self._promise = self._cti
-        if last is not None:
-            self._answers.take_until(last - 1)
+        if self._span and last is not None:
+            self._answers.drop_until(last - 1)
+            self._span = range(last, self._span.stop)
             following = (last + 1) * self._window.hop + self._window.offset
             self._promise = min(self._cti, following)
 
@@ -185,6 +202,7 @@ class FillKernel(Operator):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         self._cti, self._promise = slices["marks"].column(0).to_pylist()
         self._answers.restore("answers", slices, _read)
+        self._span = self._found_span()
         if self._final:
             self._gate.restore(dict(slices))
 

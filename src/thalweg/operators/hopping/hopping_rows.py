@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode, take_column
+from thalweg.model.rows import Codes, Rows, encode, ones, take_column
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, greatest
 from thalweg.operators.arguments import ArgumentProjection
@@ -120,7 +120,7 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
 
     def _stamped(self, payload: Rows, window: Codes) -> Delta:
         start = self._grid.start(window)
-        return Delta(payload, start, start + self._grid.size, np.ones(len(window), np.int64))
+        return Delta(payload, start, start + self._grid.size, ones(len(window)))
 
     @property
     def index(self) -> KeyIndex:
