@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 import thalweg as tw
-from thalweg.io.element_log import ElementLog, written_whole
+from thalweg.io.element_log import ElementLog
+from thalweg.io.whole_files import write_whole
 from thalweg.merging.logged import LoggedMerge
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
@@ -66,7 +67,7 @@ def replica(folder: Path, number: int) -> None:
                 done += 1
                 if done % 3 == 0:
                     state = done.to_bytes(8, "big") + engine.snapshot()
-                    written_whole(checkpoint, state)
+                    write_whole(checkpoint, state)
         answer(done == len(groups))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError, PlanError
-from thalweg.io.element_log import written_whole
+from thalweg.io.whole_files import write_whole
 from thalweg.merging import MergeRegistry
 from thalweg.plan.merging import LevelChoice
 from thalweg.plan.nodes import Merge
@@ -145,7 +145,7 @@ class HaFolder:
         """Ask something of the supervisor."""
         folder = self.path / "requests"
         folder.mkdir(parents=True, exist_ok=True)
-        written_whole(folder / f"{len(self.requests()):012d}.json", json.dumps(request).encode())
+        write_whole(folder / f"{len(self.requests()):012d}.json", json.dumps(request).encode())
 
     def requests(self) -> list[dict[str, Any]]:
         paths = sorted((self.path / "requests").glob("[0-9]*.json"))
@@ -160,4 +160,4 @@ class HaFolder:
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        written_whole(self.path / name, json.dumps(content, default=str).encode())
+        write_whole(self.path / name, json.dumps(content, default=str).encode())

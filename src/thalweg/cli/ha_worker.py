@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile
 from thalweg.errors import PlanError, ThalwegError
-from thalweg.io.element_log import ElementLog, written_whole
+from thalweg.io.element_log import ElementLog
 from thalweg.io.files import read_file
 from thalweg.io.listing import FilePlace
 from thalweg.io.locks import lock_file
 from thalweg.io.statistics import newest_time
 from thalweg.io.unwanted import Unwanted
+from thalweg.io.whole_files import write_whole
 from thalweg.merging import LoggedMerge, Merger, SwitchedMerge
 from thalweg.model.batch import Batch
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -170,7 +171,7 @@ def _in_process(
         taken[turn], done = number + 1, done + 1
         if done % _SNAPSHOT_EVERY == 0:
             text = " ".join([str(done), *(f"{key}={n}" for key, n in taken.items())]).encode()
-            written_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
+            write_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
 
 
 def _next(sources: dict[str, FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
@@ -196,7 +197,7 @@ class _Order:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         self._turns = text.split("\n")[:-1]  # a last line that was cut off does not count
         if text and not text.endswith("\n"):
-            written_whole(path, "".join(f"{turn}\n" for turn in self._turns).encode())
+            write_whole(path, "".join(f"{turn}\n" for turn in self._turns).encode())
 
     def at(self, number: int) -> str | None:
         return self._turns[number].rpartition(" ")[0] if number < len(self._turns) else None

@@ -23,7 +23,6 @@ Cti(time=3, scope=None)
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,12 +31,13 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from thalweg.errors import StateError
+from thalweg.io.whole_files import write_whole
 from thalweg.model.batch import Batch, one_batch
 from thalweg.model.clocks import Clock
 from thalweg.model.digests import digest_rows
 from thalweg.model.progress import Progress, progress_of_text, progress_text
 
-__all__ = ["ElementLog", "ElementLogReader", "LogForm", "form_of_log", "written_whole"]
+__all__ = ["ElementLog", "ElementLogReader", "LogForm", "form_of_log"]
 
 _SUFFIX = ".arrow"
 _NO_ZONE = "none"
@@ -54,16 +54,6 @@ def _digest(table: pa.Table, progress: str) -> str:
     digests = digest_rows(rows.columns, rows.num_rows)
     content = digests.high.tobytes() + digests.low.tobytes() + progress.encode()
     return hashlib.sha256(content).hexdigest()
-
-
-def written_whole(path: Path, data: bytes) -> None:
-    """Write a file under another name, then rename it, so that it exists whole or not at all."""
-    draft = path.with_name(f"_{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 class ElementLog:
@@ -105,7 +95,7 @@ class ElementLog:
         marked = table.replace_schema_metadata(metadata)
         with pa.ipc.new_file(sink, marked.schema) as writer:
             writer.write_table(marked)
-        written_whole(_path(self.folder, number), sink.getvalue().to_pybytes())
+        write_whole(_path(self.folder, number), sink.getvalue().to_pybytes())
         self.next += 1
 
 

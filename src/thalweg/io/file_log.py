@@ -35,6 +35,7 @@ from thalweg.io.formats import END_MARKS, suffix_format
 from thalweg.io.listed import NO_FILES, Listing, equal_runs
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.locks import lock_file
+from thalweg.io.whole_files import write_whole
 
 __all__ = ["FileLog", "note_repair", "passed_files"]
 
@@ -233,12 +234,7 @@ class FileLog:
 
     def _compact(self) -> None:
         line, self._digest = _line(self.files, "")
-        temporary = self.log.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.log)
+        write_whole(self.log, line)
         self._end, self._lines = len(line), 1
 
     def _read_log(self) -> None:
@@ -266,9 +262,7 @@ class FileLog:
         file = self.log.with_suffix(".passed")
         named = {self.place.shown(name): reason for name, reason in sorted(passed.items())[:_SHOWN]}
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".passed.tmp")
-        temporary.write_text(json.dumps({"count": len(passed), "files": named}), encoding="utf-8")
-        temporary.replace(file)
+        write_whole(file, json.dumps({"count": len(passed), "files": named}), durable=False)
 
 
 _UNKNOWN, _NO_INPUT = -1, -2

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from thalweg.errors import PlanError, StateError
-from thalweg.io.element_log import ElementLog, ElementLogReader, written_whole
+from thalweg.io.element_log import ElementLog, ElementLogReader
+from thalweg.io.whole_files import write_whole
 from thalweg.merging.merger import Merger, MergeStatus
 from thalweg.merging.registry import Change, MergeEntry, MergeRegistry
 from thalweg.merging.switched import SwitchedMerge
@@ -95,7 +96,7 @@ class LoggedMerge:
             "registry": taken_entries,
             "take": [[name, count] for name, count in counts.items() if count],
         }
-        written_whole(self._plan_path(self._done), json.dumps(plan).encode())
+        write_whole(self._plan_path(self._done), json.dumps(plan).encode())
         self._work(plan)
         return sum(counts.values())
 
@@ -171,7 +172,7 @@ class LoggedMerge:
         state = {name: _text(rows) for name, rows in self._merger.snapshot().items()}
         position = {"done": self._done, "registry": self._entries, "readers": readers}
         text = json.dumps({**position, "state": state})
-        written_whole(self._folder / "snapshots" / f"{self._done:012d}.json", text.encode())
+        write_whole(self._folder / "snapshots" / f"{self._done:012d}.json", text.encode())
         for old in self._snapshots()[:-_SNAPSHOTS_KEPT]:
             old.unlink()
 

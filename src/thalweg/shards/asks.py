@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from thalweg.io.whole_files import write_whole
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Source
 from thalweg.shards.bucket_report import BucketReport
@@ -54,11 +55,9 @@ def asks_file(checkpoint: Path) -> Path:
 
 def write_asks(checkpoint: Path, batch: int, asks: Mapping[str, int]) -> None:
     """Write for the tickers what a micro-batch waits for."""
-    file = asks_file(checkpoint)
-    temporary = file.with_suffix(".tmp")
+    text = json.dumps({"batch": batch, "ask": dict(asks)})
     with contextlib.suppress(OSError):  # Spark itself reports a full disk
-        temporary.write_text(json.dumps({"batch": batch, "ask": dict(asks)}), encoding="utf-8")
-        temporary.replace(file)
+        write_whole(asks_file(checkpoint), text, durable=False)
 
 
 def ask_all_if_behind(checkpoint: Path, finished: int, sources: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ now and then the older ones are put together. Without a folder the table is in m
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from thalweg.errors import StateError
+from thalweg.io.whole_files import write_whole
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
@@ -73,12 +73,7 @@ class KeptTable:
     def _write(self, name: str, changes: Delta) -> None:
         assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / f"{name}.tmp"
-        with temporary.open("wb") as file:
-            file.write(blob_of_batch(changes.to_batch(NO_PROGRESS)))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._folder / name)
+        write_whole(self._folder / name, blob_of_batch(changes.to_batch(NO_PROGRESS)))
 
     def _put_together(self) -> None:
         assert self._folder is not None

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from thalweg.errors import InputError
+from thalweg.io.whole_files import write_whole
 from thalweg.shards.egress import to_changelog
 from thalweg.shards.exchange import batch_of_blob
 
@@ -46,9 +47,7 @@ class WatchNote:
     def write(self, checkpoint: Path) -> None:
         folder = checkpoint / "thalweg"
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f"{_NOTE}.tmp"
-        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        unfinished.replace(folder / _NOTE)
+        write_whole(folder / _NOTE, json.dumps(asdict(self)), durable=False)
 
     @classmethod
     def read(cls, checkpoint: Path) -> Self:

@@ -8,7 +8,6 @@ JSON (`plan.written`): nothing is unpickled.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
+from thalweg.io.whole_files import json_digest, write_whole
 
 __all__ = ["Change", "HostedQuery", "QueryRegistry", "queries_at"]
 
@@ -130,12 +130,7 @@ class QueryRegistry:
         entry["digest"] = _digest(entry)
         path = self._file(change.version)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(entry))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, json.dumps(entry))
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -167,4 +162,4 @@ class QueryRegistry:
 
 def _digest(entry: dict[str, Any]) -> str:
     content = {name: value for name, value in entry.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+    return json_digest(content)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
+from thalweg.io.whole_files import json_digest, write_whole
 from thalweg.shards.state import carried_over_whole
 
 __all__ = ["ProgressRecord", "recorded_query"]
@@ -100,7 +101,7 @@ class ProgressRecord:
             "checkpoint": self.identity,
             "before": "",
         }
-        self._rewrite([{**first, "digest": _chain(first)}])
+        self._rewrite([{**first, "digest": json_digest(first)}])
 
     def _compare_query(self, before: dict[str, Any]) -> None:
         """Refuse another query, and the same one with modules whose code has changed."""
@@ -201,7 +202,7 @@ class ProgressRecord:
             "checkpoint": self.identity,
             "before": self._last,
         }
-        entry["digest"] = self._last = _chain(entry)
+        entry["digest"] = self._last = json_digest(entry)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
@@ -253,12 +254,7 @@ class ProgressRecord:
 
     def _rewrite(self, entries: list[dict[str, Any]]) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._file)
+        write_whole(self._file, "".join(json.dumps(entry) + "\n" for entry in entries))
         self._lines = len(entries)
         self._last = entries[-1]["digest"] if entries else ""
 
@@ -305,7 +301,7 @@ def _entry(line: str, before: str | None) -> dict[str, Any] | None:
     try:
         entry: dict[str, Any] = json.loads(line)
         digest = entry.pop("digest")
-        if digest != _chain(entry) or before not in (None, entry["before"]):
+        if digest != json_digest(entry) or before not in (None, entry["before"]):
             return None
     except (ValueError, KeyError, AttributeError, TypeError):
         return None
@@ -317,10 +313,6 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
     except OSError:
         return None
-
-
-def _chain(entry: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _numbers(folder: Path) -> set[int]:

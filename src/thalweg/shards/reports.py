@@ -7,6 +7,7 @@ wait is followed to the bucket of that fragment that has promised least.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Step, Wait, Why, late_notes
+from thalweg.io.whole_files import write_whole
 from thalweg.model.time import MIN_TIME
 from thalweg.shards.bucket_report import BucketReport
 
@@ -48,13 +50,9 @@ def write_reports(
             return
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none yet, or one that cannot be read
-    temporary = file.with_suffix(".tmp")
     content = {"run": run, "batch": batch, "reports": [asdict(report) for report in reports]}
-    try:
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(file)
-    except OSError:
-        return  # of a checkpoint that was removed, or a full disk, Spark itself complains
+    with contextlib.suppress(OSError):  # Spark itself reports a checkpoint that was removed
+        write_whole(file, json.dumps(content), durable=False)
 
 
 def read_reports(checkpoint: Path) -> tuple[int, list[BucketReport]]:

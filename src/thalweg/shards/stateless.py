@@ -10,9 +10,7 @@ held when its micro-batch began, which follows from the headers of all earlier c
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import os
 import time
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
@@ -21,6 +19,7 @@ from typing import Any
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
+from thalweg.io.whole_files import json_digest, write_whole
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.exchange import Chunk, read_rows, write_rows
@@ -133,25 +132,16 @@ class ProgressKeeper:
     def _write(self, batch: int, before: SavedProgress, after: SavedProgress) -> None:
         saved = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._file.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(saved | {"digest": _digest(saved)}))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._file)
+        write_whole(self._file, json.dumps(saved | {"digest": json_digest(saved)}))
 
     def _read(self) -> dict[str, Any]:
         try:
             saved: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-            if saved.pop("digest") == _digest(saved):
+            if saved.pop("digest") == json_digest(saved):
                 return saved
         except (OSError, ValueError, KeyError, AttributeError):
             pass  # reported below
         raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
-
-
-def _digest(saved: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:
