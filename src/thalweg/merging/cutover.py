@@ -1,6 +1,6 @@
 """Cutting over from one query to another while both run.
 
-Two cases that are never mixed up. *Equivalent* queries (another plan, another machine) mean the
+Two cases that are kept apart. *Equivalent* queries (another plan, another machine) mean the
 same table: attach the new one to a `Merger`, wait until it has joined, detach the old one.
 *Different* answers (a fixed bug, other parameters) are not mutually consistent, and LMerge would
 raise alarms. For them there is `Cutover`: with t a CTI of the output,
@@ -161,9 +161,9 @@ class Cutover:
         if self.time is not None:
             promise = min(promise, self._new_progress.cti)
             promise = promise if self._old_running else self._new_progress.cti
-        news = promise > self._promised
+        has_moved = promise > self._promised
         self._promised = max(self._promised, promise)
-        if not len(batch) and not news:
+        if not len(batch) and not has_moved:
             return []
         return [batch.with_progress(Progress(self._promised))]
 

@@ -1,4 +1,4 @@
-"""Which inputs a merge has: a folder of numbered entries, each says that an input joins or leaves.
+"""Which inputs a merge has: a folder of numbered entries, each for an input that joins or leaves.
 
 An entry is written under another name and linked to its number, so that two writers cannot have the
 same one and a reader sees all of it or nothing. Entries are never changed. A merge that reads them
@@ -28,7 +28,7 @@ __all__ = ["Change", "MergeEntry", "MergeRegistry", "inputs_after"]
 
 
 class Change(StrEnum):
-    """What an entry says."""
+    """The content of an entry."""
 
     JOINS = "joins"
     LEAVES = "leaves"

@@ -1,4 +1,4 @@
-"""Arrow without pandas, until somebody asks for pandas.
+"""Arrow without pandas, until pandas is imported.
 
 At its first conversion Arrow imports pandas, if there is one, to recognise its objects. That takes
 longer than everything else a worker does before its first row. Here the first conversion happens
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 class _Later:
-    """An import finder that knows that there is no pandas."""
+    """An import finder that reports pandas as missing."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:

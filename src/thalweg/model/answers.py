@@ -1,7 +1,7 @@
-"""Answers as their reader wants them: Python rows, Arrow, pandas, Polars, or batches.
+"""Answers in the form that suits a reader: Python rows, Arrow, pandas, Polars, or batches.
 
 `Answers` is the final table, `Changelog` every element that led to it. Both are sequences, so that
-they compare with lists and are looped over; the rows are made when somebody asks for them. Times
+they compare with lists and are looped over; the rows are made when they are first read. Times
 are those of the query's clock: timestamps, or whole ticks.
 """
 

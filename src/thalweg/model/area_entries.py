@@ -78,20 +78,20 @@ def _is_looked_up(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
 
 
-def new_entries(known: Entries, entries: Entries, cti: int) -> dict[Values, Promised]:
-    """What some entries say beyond those that are known, and beyond a common promise."""
-    news: dict[Values, Promised] = {}
+def new_entries(earlier: Entries, entries: Entries, cti: int) -> dict[Values, Promised]:
+    """What some entries promise beyond earlier ones, and beyond a common promise."""
+    newer: dict[Values, Promised] = {}
     for values, each in entries.items():
-        before = known.get(values, MIN_TIME)
+        before = earlier.get(values, MIN_TIME)
         if each is not before:
             now = _above(join_promised(before, each, max), cti)
             if now != before:
-                news[values] = now
-    return news
+                newer[values] = now
+    return newer
 
 
 def entries_above(entries: Entries, cti: int) -> Entries:
-    """Without what a common promise says too."""
+    """Without what a common promise covers."""
     kept = {values: _above(each, cti) for values, each in entries.items()}
     if all(each is entries[values] and each != MIN_TIME for values, each in kept.items()):
         return entries
@@ -109,7 +109,7 @@ def _unless_empty(promised: RangePromises) -> Promised:
 
 
 def uncovered_entries(entries: Mapping[Shape, Entries]) -> dict[Shape, Entries]:
-    """Without what the promise of a wider area says too."""
+    """Without what the promise of a wider area covers."""
     kept = {}
     for shape, narrow in entries.items():
         for wider, wide in entries.items():

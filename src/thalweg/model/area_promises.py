@@ -118,18 +118,18 @@ class AreaPromises:
     def merge(self, other: AreaPromises, cti: int) -> AreaPromises:
         """Both promises together, as far as they go beyond the common one; the same object where
         that is nothing new."""
-        known = self._above(cti)
-        merged = dict(known.entries)
+        earlier = self._above(cti)
+        merged = dict(earlier.entries)
         for shape, entries in other.entries.items():
-            news = new_entries(merged.get(shape, {}), entries, cti)
-            if news:
-                merged[shape] = {**merged.get(shape, {}), **news}
-        if all(entries is known.entries.get(shape) for shape, entries in merged.items()):
-            return known
+            newer = new_entries(merged.get(shape, {}), entries, cti)
+            if newer:
+                merged[shape] = {**merged.get(shape, {}), **newer}
+        if all(entries is earlier.entries.get(shape) for shape, entries in merged.items()):
+            return earlier
         return AreaPromises(merged if len(merged) == 1 else uncovered_entries(merged))
 
     def _above(self, cti: int) -> AreaPromises:
-        """Without what a common promise says too."""
+        """Without what a common promise covers."""
         kept = {shape: entries_above(each, cti) for shape, each in self.entries.items()}
         if all(each is self.entries[shape] for shape, each in kept.items()):
             return self

@@ -48,22 +48,22 @@ def column_promise(bounds: Mapping[str, int]) -> dict[tuple[str, ...], tuple[int
 
 
 def merge_column_promises(earlier: ColumnPromises, later: ColumnPromises) -> ColumnPromises:
-    """The column promises of both; over the same columns the later
-    one, unless it is smaller.
+    """The column promises of both; over the same columns the later one,
+    unless it is smaller.
 
     >>> merge_column_promises({("a",): (3,)}, {("a",): (5,), ("a", "b"): (5, 1)})
     {('a',): (5,), ('a', 'b'): (5, 1)}
     """
     if not earlier or earlier is later:
         return later
-    news = {
+    newer = {
         columns: bounds
         for columns, bounds in later.items()
         if (earlier_bounds := earlier.get(columns)) is None or any(map(gt, bounds, earlier_bounds))
     }
-    if not news:  # as most often
+    if not newer:  # as most often
         return earlier
-    merged = {**earlier, **news}
+    merged = {**earlier, **newer}
     return later if merged == later else merged
 
 

@@ -3,8 +3,8 @@
 `hash_rows` is a hint and lets keys of different number types meet; a digest is an identity: within
 one schema, equal values (null equals null, NaN equals NaN, 0.0 equals -0.0) have equal digests, and
 other values have other digests but for one chance in 2**128 a pair. A merge of 2**40 rows that are
-alive at once would mistake two of them with a chance of one in 2**49, so nobody compares the values
-themselves. Digests are the same in every process and run.
+alive at once would mistake two of them with a chance of one in 2**49, so the values themselves are
+not compared. Digests are the same in every process and run.
 
 Texts are read eight bytes at a time, all values of a column at once, in blocks that stay in the
 cache. Every word is mixed before it is weighted by its place: without that, two words that differ

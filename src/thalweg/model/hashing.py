@@ -1,8 +1,8 @@
 """Hashes of rows: equal values have equal hashes, whatever integer or float type they have, in
 every process and run.
 
-Only a hint where it matters: large integers share the hash of their nearest double. Who needs
-identity compares values.
+Only a hint where it matters: large integers share the hash of their nearest double. Where
+identity matters, values are compared.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 later promise that holds for that group alone; a group without an entry has only the common one. A
 group that has ended (promised for ever) is passed on once: `advance` drops it with the next change,
 so that what is kept follows the groups that are open. `column_promises` are promises over columns
-(see `column_promises`), `group_column_promises` those that hold for one group alone. Who does not
-know of the latter drops them. `areas` are promises for all groups that lie in ranges of the
+(see `column_promises`), `group_column_promises` those that hold for one group alone. An operator
+that cannot use the latter drops them. `areas` are promises for all groups that lie in ranges of the
 `scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never
 goes back.
 
@@ -138,14 +138,14 @@ class Progress:
         if self.scope_columns and later.scope_columns and self.scope_columns != later.scope_columns:
             return Progress(cti, later.scope_columns, _above(later.scoped, cti), column_promises)
         own_times = self.scoped
-        news = {s: t for s, t in later.scoped.items() if t > own_times.get(s, MIN_TIME)}
+        newer = {s: t for s, t in later.scoped.items() if t > own_times.get(s, MIN_TIME)}
         if (
             cti == self.cti
             and column_promises is self.column_promises
-            and not any(t > cti for t in news.values())
+            and not any(t > cti for t in newer.values())
         ):
             return self  # nothing is new, as after most batches
-        both = {**own_times, **news}
+        both = {**own_times, **newer}
         return Progress(cti, columns, _above(both, cti), column_promises)
 
     def advance(self, later: Progress) -> Progress:
@@ -203,7 +203,7 @@ class Progress:
         if other.scope_columns not in (columns, ()):
             return replace(self, areas=NO_AREAS).meet(replace(other, areas=NO_AREAS))
         areas = self.areas.meet(other.areas, (self.cti, other.cti), columns)
-        # What one side says of an area, the other may say of one group of it.
+        # One side may promise for an area, the other for one group in it.
         scopes = set(self.scoped) | set(other.scoped)
         scoped = {scope: min(self.of(scope), other.of(scope)) for scope in scopes}
         column_promises = (

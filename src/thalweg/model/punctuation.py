@@ -15,7 +15,7 @@ groups that they describe (see `area_promises`); those that cover all values of 
 promise it to all rows. Any other pattern is kept at the input, where a tuple that matches it is
 late and goes by the source's policy; so are tuples inside a column promise. When the promises of an
 insert-only source reach the beginning of its ranges, it becomes one of these forms, and closes what
-they close (`Punctuation.given`).
+they close (`Punctuation.beyond`).
 
 >>> punctuation(ts=before(720)).kind, punctuation(src="202.3.12.4").to_cti()
 ('linear', Cti(time=9223372036854775807, scope={'src': '202.3.12.4'}))
@@ -124,14 +124,14 @@ class Punctuation:
         column_promises = Punctuation(self.time, bounds).to_column_promises() if bounds else {}
         return {tuple(values[name] for name in columns): column_promises} if column_promises else {}
 
-    def given(self, progress: Progress) -> Punctuation:
-        """What it says beside the promises that stand: a range that begins where a promise about
+    def beyond(self, progress: Progress) -> Punctuation:
+        """What it adds to promises made before: a range that begins where a promise about
         the same time or column ends, or before, goes on from the beginning.
 
-        >>> punctuation(ts=within(5, 20)).given(Progress(7)).to_cti()
+        >>> punctuation(ts=within(5, 20)).beyond(Progress(7)).to_cti()
         Cti(time=20, scope=None)
         >>> progress = Progress(column_promises={("flow_end",): (12,)})
-        >>> punctuation(flow_end=within(12, 18)).given(progress).to_column_promises()
+        >>> punctuation(flow_end=within(12, 18)).beyond(progress).to_column_promises()
         {('flow_end',): (18,)}
         """
         values = {n: v for n, v in self.patterns.items() if not isinstance(v, Range)}

@@ -192,7 +192,7 @@ def sparse_codes(columns: Sequence[pa.Array | Times]) -> tuple[Codes, int]:
 def encode_together(
     left: Sequence[pa.Array], right: Sequence[pa.Array], sizes: tuple[int, int]
 ) -> tuple[Codes, Codes, int]:
-    """Codes of two sets of rows that agree with each other."""
+    """Codes of two sets of rows: rows with equal values have equal codes in both."""
     columns = [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(left, right, strict=True)]
     codes, size = encode(columns, sizes[0] + sizes[1])
     return codes[: sizes[0]], codes[sizes[0] :], size

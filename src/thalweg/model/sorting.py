@@ -71,7 +71,8 @@ def order_by_code(code: Codes, size: int) -> Codes:
 
 def order_by_group(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, Codes]:
     """Groups of rows with equal values in all columns: the positions of the rows, group by group
-    and in each as they came, and where each group begins among them; last, the number of rows.
+    and in each in order of arrival, and where each group begins among them; last, the number of
+    rows.
 
     >>> [found.tolist() for found in order_by_group([np.array([7, 5, 7])], 3)]
     [[1, 0, 2], [0, 1, 3]]

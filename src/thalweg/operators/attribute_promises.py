@@ -1,4 +1,4 @@
-"""What promises over columns say about an expression: the least value it may have in a row that
+"""What promises over columns mean for an expression: the least value it may have in a row that
 still changes.
 
 A row that still changes reaches, in each column promise, the bound of one column; and it starts at
@@ -109,11 +109,11 @@ class LeastValue:
             return Progress(cti, before.scope_columns, column_promises=before.column_promises)
         scoped = {scope: self.at(time) for scope, time in before.scoped.items()}
         for scope, column_promises in before.group_column_promises.items():
-            said = Progress(
+            of_group = Progress(
                 before.of(scope),
                 column_promises=merge_column_promises(before.column_promises, column_promises),
             )
-            scoped[scope] = self.under(said)
+            scoped[scope] = self.under(of_group)
         return Progress(
             cti,
             before.scope_columns,

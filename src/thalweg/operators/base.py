@@ -3,7 +3,7 @@ back.
 
 A kernel takes one batch at a time on one of its input ports and answers with one batch. It
 accepts any legal order, never waits, and answers with progress that its later answers keep. It
-knows no runner.
+does not depend on a runner.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Operator(ABC):
         return (time if time == INFINITY else time - self.reach,) * self.ports
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        """Nobody wants answers that end before `time`, nor rows of the inputs that end before
-        `unwanted`, one time for each: drop the state that only those need. An input with adjusts
-        has the time MIN_TIME: of it nothing may be dropped."""
+        """No reader needs answers that end before `time`, nor the operator rows that end before
+        `unwanted`, one time for each input: drop the state that only those need. An input with
+        adjusts has the time MIN_TIME: of it nothing may be dropped."""
         return
 
     def lacks(self) -> tuple[str, ...]:

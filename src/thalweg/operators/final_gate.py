@@ -1,7 +1,7 @@
 """Final gate: holds every row until nothing can change it, for queries that ask for final answers
 only.
 
-Windows hold their own answers back and know best when they are settled. This gate stands at the end
+Windows hold their own answers back until they are settled. This gate stands at the end
 of a query whose last operators revise by nature (an anti join, a clip, a source with adjusts): R' =
 R, but only rows the CTI has passed.
 

@@ -1,8 +1,8 @@
 """Promises for groups: what a CTI of one group, or a promise for an area of groups, says about
 rows, and about the groups of an index.
 
-A group that has its own promise is freed by it: what an operator forgets at a common CTI, it
-forgets of that group alone.
+A group that has its own promise is freed by it: what an operator drops at a common CTI, it
+drops of that group alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.state import KeyIndex
 
 __all__ = [
-    "forget_ended",
+    "drop_ended",
     "groups_in_areas",
     "newly_promised",
     "newly_promised_groups",
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 
-def forget_ended(progress: list[Progress], news: Progress) -> None:
-    """Of the promises of two inputs, to which there is news, forget the groups that both have
-    ended: that was told with the last answer."""
+def drop_ended(progress: list[Progress], latest: Progress) -> None:
+    """Drop, from the promises of two inputs, the groups that both have ended: the last answer had
+    their ends already. `latest` is the promise that came last."""
     left, right = progress
-    if not news.scoped or not left.scoped or left.scope_columns != right.scope_columns:
+    if not latest.scoped or not left.scoped or left.scope_columns != right.scope_columns:
         return
     ended = {
         scope
@@ -41,9 +41,9 @@ def forget_ended(progress: list[Progress], news: Progress) -> None:
         if time == INFINITY and right.of(scope) == INFINITY
     }
     if ended:
-        for port, known in enumerate(progress):
-            kept = {scope: time for scope, time in known.scoped.items() if scope not in ended}
-            progress[port] = replace(known, scoped=kept)
+        for port, promised in enumerate(progress):
+            kept = {scope: time for scope, time in promised.scoped.items() if scope not in ended}
+            progress[port] = replace(promised, scoped=kept)
 
 
 def newly_promised(before: Progress, now: Progress) -> dict[Scope, int]:

@@ -1,4 +1,5 @@
-"""Keys of a batch, numbered, so that rows held elsewhere can be told by the same numbers."""
+"""Keys of a batch, numbered, so that rows held elsewhere have the same numbers for the same
+keys."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.operators.base import progress_of_slice, slice_of_progress
-from thalweg.operators.group_promises import forget_ended
+from thalweg.operators.group_promises import drop_ended
 
 __all__ = ["BothSides"]
 
@@ -33,7 +33,7 @@ class BothSides:
     def advance(self, port: int, news: Progress) -> Progress:
         """Note the progress of one side; returns what both sides promised before."""
         if news.scoped:
-            forget_ended(self.sides, news)
+            drop_ended(self.sides, news)
             self.both = self._met()
         before, side = self.both, self.sides[port]
         merged = side.merge(news)

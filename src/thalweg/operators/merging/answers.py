@@ -1,9 +1,8 @@
 """Versions of answers: rows of one group and start, of which an output shows at most one.
 
 A revised count is another payload. By payload alone, two replicas that are revised at different
-times would show two rows for one window until a CTI settles it. Here every row knows the answer
-(group and start) it is a version of, and every answer the version that is shown.
-"""
+times would show two rows for one window until a CTI settles it. Here every row has the number of
+the answer (group and start) it is a version of, and every answer the version that is shown."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ class CountMoves:
     @classmethod
     def of_batch(cls, batch: Batch, slots: Codes) -> CountMoves:
         """Of the elements of a batch by their slots, without those that have none (-1)."""
-        known = np.flatnonzero(slots >= 0)
+        held = np.flatnonzero(slots >= 0)
         if batch.is_adjust is None or batch.new_end is None:
-            here = known[batch.end[known] > batch.start[known]]
+            here = held[batch.end[held] > batch.start[held]]
             return cls(slots[here], batch.end[here], np.ones(len(here), np.int64), here)
-        leaving = known[batch.is_adjust[known]]
+        leaving = held[batch.is_adjust[held]]
         last = np.where(batch.is_adjust, batch.new_end, batch.end)
-        coming = known[last[known] > batch.start[known]]
+        coming = held[last[held] > batch.start[held]]
         which = np.concatenate([leaving, coming])
         ends = np.concatenate([batch.end[leaving], last[coming]])
         weights = np.ones(len(which), np.int64)
@@ -50,8 +50,8 @@ class CountMoves:
     def without_unknown(self, counts: EndCounts) -> CountMoves:
         """Without those that take a row which is not counted and does not come in this batch."""
         leaving = self.weights < 0
-        known = counts.count(self.slots, self.ends) > 0
-        return self.filter(~leaving | known | np.isin(self.slots, self.slots[~leaving]))
+        counted = counts.count(self.slots, self.ends) > 0
+        return self.filter(~leaving | counted | np.isin(self.slots, self.slots[~leaving]))
 
     def first_unfounded(self, counts: EndCounts, capacity: int) -> int:
         """The position of the first element that takes a row which is not there then; -1 if there
@@ -64,8 +64,8 @@ class CountMoves:
         new = np.ones(len(slots), np.bool_)
         new[1:] = (slots[1:] != slots[:-1]) | (ends[1:] != ends[:-1])
         before = np.zeros(len(slots), np.int64)
-        known = slots < capacity
-        before[known] = counts.count(slots[known], ends[known])
+        held = slots < capacity
+        before[held] = counts.count(slots[held], ends[held])
         running = np.cumsum(weights)
         first = np.maximum.accumulate(np.where(new, np.arange(len(slots)), 0))
         running = running - (running[first] - weights[first]) + before

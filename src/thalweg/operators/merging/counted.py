@@ -48,7 +48,6 @@ from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
-    Alarm,
     Alignment,
     MergeInput,
     Outlook,
@@ -122,13 +121,13 @@ class CountedLevel(IndexedLevel):
         used = self.top.used()
         used = used[outlook.is_final(member, used, self.top.start[used])]
         at, _, count = self.kept.of(used)
-        known = np.zeros(len(used), np.int64)
-        np.add.at(known, at, count)
+        kept = np.zeros(len(used), np.int64)
+        np.add.at(kept, at, count)
         # of inputs that have left, each row is as the one had it that had it most often
-        taken = used[self.totals[member.column][used] > known]
-        self.kept.remove(taken)
-        at, end, count = self.counts[member.column].of(taken)
-        self.kept.add(taken[at], end, count)
+        replaced = used[self.totals[member.column][used] > kept]
+        self.kept.remove(replaced)
+        at, end, count = self.counts[member.column].of(replaced)
+        self.kept.add(replaced[at], end, count)
 
     # ------------------------------------------------------------------------------------------
     # a batch
@@ -154,7 +153,7 @@ class CountedLevel(IndexedLevel):
         self.operations += len(batch)
         slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
         moves, counts = CountMoves.of_batch(batch, slots), self.counts[member.column]
-        if member.since > MIN_TIME:  # what was inserted before it joined is not known
+        if member.since > MIN_TIME:  # what was inserted before it joined is not counted
             moves = moves.without_unknown(counts)
         counts.add(moves.slots, moves.ends, moves.weights)
         np.add.at(self.totals[member.column], moves.slots, moves.weights)
@@ -217,7 +216,7 @@ class CountedLevel(IndexedLevel):
         differs[differences(counts.of(slots), self.out.of(slots))[0]] = True
         return differs, _latest(counts, slots)
 
-    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+    def _described(self, member: MergeInput | None, slot: Codes) -> str:
         _, ends, counts = (self.out if member is None else self.counts[member.column]).of(slot)
         shown = sorted(np.repeat(ends, counts).tolist())
         return f"the ends {', '.join(map(show_end, shown))}" if shown else "no such row"
@@ -238,10 +237,10 @@ class CountedLevel(IndexedLevel):
         open_ = most > 0
         parts = []
         for counts, total in choices:  # the furthest of those that have the most rows there
-            mine = np.flatnonzero(open_ & (total == most))
-            open_[mine] = False
-            at, end, count = counts.of(slots[mine])
-            parts.append((mine[at], end, count))
+            rows = np.flatnonzero(open_ & (total == most))
+            open_[rows] = False
+            at, end, count = counts.of(slots[rows])
+            parts.append((rows[at], end, count))
         return (
             np.concatenate([part[0] for part in parts]),
             np.concatenate([part[1] for part in parts]),
@@ -276,29 +275,20 @@ class CountedLevel(IndexedLevel):
             self.kept.remove(slots)
 
     def _disagree(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> None:
-        slot = int(slots[0])
-        payload = self.top.payloads.take(slots[:1]).to_pylist()[0]
-        start = int(self.top.start[slot])
-        _, ends, counts = self.out.of(slots[:1])
-        shown = np.repeat(ends, counts).tolist()
-        _, ends, counts = self.counts[leader.column].of(slots[:1])
-        others = [
-            m.name
-            for m in outlook.inputs
-            if m is not leader and self.totals[m.column][slot] == self.out_total[slot]
+        slot = slots[:1]
+        payload = self.top.payloads.take(slot).to_pylist()[0]
+        agreeing = [
+            member
+            for member in outlook.inputs
+            if member is not leader and self.totals[member.column][slot] == self.out_total[slot]
         ]
-        other = others[0] if others else "an input that has left"
-        outlook.alarms.append(
-            Alarm(
-                "disagreement",
-                leader.name,
-                other,
-                payload,
-                start,
-                f"merge: inputs {leader.name!r} and {other!r} disagree about {payload} from {start}"
-                f": {leader.name!r} has the ends {sorted(np.repeat(ends, counts).tolist())}, the "
-                f"output {sorted(shown)}, and the CTI {outlook.settled} forbids a change.",
-            )
+        outlook.disagreement(
+            leader,
+            agreeing,
+            (payload, int(self.top.start[slot[0]])),
+            f"{leader.name!r} has {self._described(leader, slot)}, the output "
+            f"{self._described(None, slot)}",
+            len(distinct(slots)),
         )
 
     # ------------------------------------------------------------------------------------------
@@ -367,8 +357,8 @@ class CountedLevel(IndexedLevel):
         first = np.ones(len(at), np.bool_)
         first[1:] = at[1:] != at[:-1]
         begins = np.maximum.accumulate(np.where(first, np.arange(len(at)), 0))
-        taken = np.arange(len(at)) - begins < missing[at]
-        return slots[at[taken]][::-1], end[taken][::-1]
+        chosen = np.arange(len(at)) - begins < missing[at]
+        return slots[at[chosen]][::-1], end[chosen][::-1]
 
     # ------------------------------------------------------------------------------------------
     # state

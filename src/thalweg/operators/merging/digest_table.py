@@ -60,7 +60,7 @@ class DigestTable:
 
     @property
     def capacity(self) -> int:
-        """Slots are below this number. Whoever keeps columns by slot grows them with it."""
+        """Slots are below this number. Columns that are kept by slot grow with it."""
         return len(self.low)
 
     @property
@@ -141,9 +141,9 @@ class DigestTable:
             return
         if int(slots.max()) >= self.capacity:
             self._grow(int(slots.max()) + 1)
-        taken = np.zeros(self.capacity, np.bool_)
-        taken[slots] = True
-        free = np.flatnonzero(~taken)
+        used = np.zeros(self.capacity, np.bool_)
+        used[slots] = True
+        free = np.flatnonzero(~used)
         self._free[: len(free)] = free
         self._next_free, self._free_count = 0, len(free)
         self.high[slots], self.low[slots] = digests.high, digests.low

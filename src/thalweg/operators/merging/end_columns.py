@@ -72,7 +72,7 @@ class EndColumns:
             self.kept[slots] = ABSENT
 
     def keep(self, slots: Codes, ends: Times) -> None:
-        """Rows that stay, whoever else has them."""
+        """Rows that stay, whether or not an input has them."""
         if self.kept is None:
             self.kept = np.full(len(self.out), ABSENT)
         self.kept[slots] = ends
@@ -101,7 +101,7 @@ class EndColumns:
     # state
 
     def saved(self, slots: Codes, top: TopTier) -> Rows:
-        """All that is known about some rows."""
+        """All that is held of some rows."""
         kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]
         columns = [slots, top.start[slots], top.open[slots], self.out[slots], kept]
         columns += [ends[slots] for ends in self.inputs]

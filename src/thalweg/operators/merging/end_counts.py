@@ -101,8 +101,8 @@ class EndCounts:
         found_rows, found = [], []
         at = np.arange(len(rows))
         entries = np.full(len(rows), -1)
-        known = rows < len(self._head)
-        entries[known] = self._head[rows[known]]
+        held = rows < len(self._head)
+        entries[held] = self._head[rows[held]]
         while True:
             there = entries >= 0
             at, entries = at[there], entries[there]

@@ -2,7 +2,7 @@
 
 An input may promise more for one group than for all. Then the output can too, as the input has it
 that has promised most for that group: every group has a leader of its own. Until the first such
-promise comes nothing is kept. From then on every live row knows its group, and the rows of a group
+promise comes nothing is kept. From then on every live row has its group, and the rows of a group
 are found in sorted runs, so that a promise costs what its groups hold.
 """
 
@@ -44,7 +44,7 @@ class GroupPromises:
         self._group: Codes = np.zeros(0, np.int64)
         """By slot of a row: its group."""
         self._runs: list[tuple[Codes, Codes]] = []
-        """Sorted by group: groups and slots. A slot may be of a row that is gone."""
+        """Sorted by group: groups and slots. A slot may be of a row that was dropped."""
         self._swept = _FEW
         """How many groups there were after the last clean-up."""
 
@@ -74,8 +74,8 @@ class GroupPromises:
 
     def forget_before(self, cti: int) -> None:
         """The output has promised this for all groups."""
-        gone = [scope for scope, time in self.promised.items() if time <= cti]
-        for scope in gone:
+        passed = [scope for scope, time in self.promised.items() if time <= cti]
+        for scope in passed:
             del self.promised[scope]
             self.leaders.pop(scope, None)
         if len(self._table) > 2 * self._swept:
@@ -98,8 +98,9 @@ class GroupPromises:
         """What the output has promised about the rows in these slots."""
         return np.maximum(self._time[self._group[slots]], cti)
 
-    def said(self, slots: Codes, scoped: Mapping[Scope, int], cti: int) -> Times:
-        """What an input has promised about the rows in these slots, by groups and for all."""
+    def promised_by(self, slots: Codes, scoped: Mapping[Scope, int], cti: int) -> Times:
+        """What an input has promised about the rows in these slots: by groups (`scoped`) and for
+        all."""
         times = np.full(self._table.capacity, cti)
         if scoped:
             groups = self._groups(self._digests_of(list(scoped)))
@@ -124,22 +125,22 @@ class GroupPromises:
         groups = self._groups(self._digests_of(list(times)))
         order = np.argsort(groups)
         groups, limits = groups[order], np.array(list(times.values()))[order]
-        found = []
+        parts = []
         for run, slots in self._runs:
             _, at = spread(np.searchsorted(run, groups), np.searchsorted(run, groups, "right"))
-            found.append(slots[at])
-        slots = distinct(np.concatenate(found)) if found else np.empty(0, np.int64)
+            parts.append(slots[at])
+        slots = distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
         slots = slots[top.open[slots] & top.alive[slots]]
         place = np.searchsorted(groups, self._group[slots])
-        mine = groups[np.minimum(place, len(groups) - 1)] == self._group[slots]
-        slots, limit = slots[mine], limits[np.minimum(place, len(groups) - 1)][mine]
+        found = groups[np.minimum(place, len(groups) - 1)] == self._group[slots]
+        slots, limit = slots[found], limits[np.minimum(place, len(groups) - 1)][found]
         reached = top.start[slots] < limit
         return slots[reached], limit[reached]
 
     # ------------------------------------------------------------------------------------------
 
     def _merged(self, runs: Sequence[tuple[Codes, Codes]], top: TopTier) -> tuple[Codes, Codes]:
-        """One run out of several, without rows that are gone."""
+        """One run out of several, without rows that were dropped."""
         groups = np.concatenate([run[0] for run in runs])
         slots = np.concatenate([run[1] for run in runs])
         there = top.alive[slots] & (self._group[slots] == groups)
@@ -177,7 +178,7 @@ class GroupPromises:
             needed[groups] = True
         if self.promised:
             needed[self._groups(self._digests_of(list(self.promised)))] = True
-        gone = used[~needed[used]]
-        self._time[gone] = MIN_TIME
-        self._table.remove(gone)
+        unused = used[~needed[used]]
+        self._time[unused] = MIN_TIME
+        self._table.remove(unused)
         self._swept = max(_FEW, len(self._table))

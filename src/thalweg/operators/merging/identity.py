@@ -52,8 +52,8 @@ class Identity:
             )
 
     def of_rows(self, batch: Batch, top: TopTier) -> Digests:
-        """The digest of each row's payload and start; of a row that is known up to the tolerance,
-        the digest it is known by."""
+        """The digest of each row's payload and start; of a row that is held up to the tolerance,
+        the digest it is held by."""
         if not self._floats:
             return top.digest(batch.payload, batch.start)
         exact = digest_rows(

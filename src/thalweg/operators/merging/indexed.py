@@ -92,13 +92,13 @@ class IndexedLevel(MergeLevel):
     def _ignored(
         self, member: MergeInput, batch: Batch, slots: Codes, settled: Bools, outlook: Outlook
     ) -> Bools:
-        """Elements that say nothing new: about rows that the output has settled, unless these are
-        compared. `settled` are rows that are not there; an input that joined later is not asked
-        about rows from before, of which some are gone."""
+        """Elements that change nothing: about rows that the output has settled, unless these are
+        compared. `settled` are rows that are not there; an input that joined later is not
+        compared about rows from before, of which some were dropped."""
         if outlook.policy.settled == "forget":
             return settled
-        known = (slots >= 0) & ~self.top.open[slots]
-        return np.asarray((settled | known) & (batch.start < member.compared_from))
+        closed = (slots >= 0) & ~self.top.open[slots]
+        return np.asarray((settled | closed) & (batch.start < member.compared_from))
 
     @abstractmethod
     def _grow(self) -> None:
@@ -127,7 +127,7 @@ class IndexedLevel(MergeLevel):
 
     @abstractmethod
     def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
-        """The changes that policies ask for about some rows of an input."""
+        """The changes that policies require for some rows of an input."""
 
     # ------------------------------------------------------------------------------------------
     # promises
@@ -140,15 +140,15 @@ class IndexedLevel(MergeLevel):
         settled = outlook.settled_at(slots)
         if isinstance(settled, int):
             batch = self._align(Alignment(leader, slots, time, settled, outlook))
-            gone = self._last_ends(slots) < time
+            final = self._last_ends(slots) < time
         else:  # a group may have promised more, as its own leader has it
             behind = settled < time
             rows = Alignment(leader, part_of(slots, where(behind)), time, settled[behind], outlook)
             batch = self._align(rows)
-            gone = self._last_ends(slots) < np.maximum(settled, time)
+            final = self._last_ends(slots) < np.maximum(settled, time)
         if time == INFINITY:
-            gone = np.ones(count_of(slots), np.bool_)
-        self._retire(self.top.remove_half(gone), outlook)
+            final = np.ones(count_of(slots), np.bool_)
+        self._retire(self.top.remove_half(final), outlook)
         return batch
 
     def advance_groups(
@@ -160,9 +160,9 @@ class IndexedLevel(MergeLevel):
             return Batch.empty(self.schema)
         settled = outlook.groups.at(slots, outlook.settled)
         batch = self._align(Alignment(leader, slots, limit, settled, outlook))
-        gone = slots[(self._last_ends(slots) < limit) | (limit == INFINITY)]
-        self.top.settle(gone)
-        self._retire(gone, outlook)
+        final = slots[(self._last_ends(slots) < limit) | (limit == INFINITY)]
+        self.top.settle(final)
+        self._retire(final, outlook)
         return batch
 
     @abstractmethod
@@ -238,8 +238,8 @@ class IndexedLevel(MergeLevel):
                 start,
                 f"merge: inputs {member.name!r} and {other!r} disagree about "
                 f"{self.top.payloads.take(slot).to_pylist()[0]} from {start}: {member.name!r} has "
-                f"{self._said(member, slot)}, and {other!r} has settled "
-                f"{self._said(None, slot)} ({int(differs.sum())} rows in all).",
+                f"{self._described(member, slot)}, and {other!r} has settled "
+                f"{self._described(None, slot)} ({int(differs.sum())} rows in all).",
             )
         )
 
@@ -248,7 +248,7 @@ class IndexedLevel(MergeLevel):
         """Where an input and the output differ, and the last end that the input has."""
 
     @abstractmethod
-    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+    def _described(self, member: MergeInput | None, slot: Codes) -> str:
         """In words: the ends of a row in an input, or in the output."""
 
 

@@ -3,7 +3,7 @@
 Meaning: if the inputs are mutually consistent (each is a part of one reference stream), the table
 is that of the reference, and at every moment the output can follow whatever the inputs do next. The
 inputs need not agree in order, batches, CTIs, detours or spurious rows; they may join, fail and
-leave. A level R0 to R4 does the work (`level`); this kernel knows the inputs, decides which of them
+leave. A level R0 to R4 does the work (`level`); this kernel has the inputs, decides which of them
 leads, and checks that each keeps its promises.
 
 The input with the largest CTI leads, and its CTI, less the lag, becomes that of the output. With
@@ -143,8 +143,8 @@ class MergeKernel(Operator):
         """A new input, right about every row that ends at `since` or later."""
         if name in self.inputs:
             raise PlanError(f"merge: there is an input {name!r} already; detach it first.")
-        taken = {member.column for member in self.inputs.values()}
-        column = next(at for at in range(len(taken) + 1) if at not in taken)
+        columns = {member.column for member in self.inputs.values()}
+        column = next(at for at in range(len(columns) + 1) if at not in columns)
         member = MergeInput(name, column, since, insert_only=insert_only)
         member.joined = since <= self.settled or since == MIN_TIME
         member.compared_from = max([since, self.settled, *self.groups.promised.values()])
@@ -217,8 +217,8 @@ class MergeKernel(Operator):
         member: MergeInput | None = None,
         scopes: Iterable[Scope] | None = None,
     ) -> Batch:
-        """Bring the output as far as the inputs let it, then show what policies ask for. Promises
-        for groups are looked at for some groups, or for all."""
+        """Bring the output as far as the inputs let it, then make the changes that policies
+        require. Promises for groups are looked at for some groups, or for all."""
         joined = False
         while True:
             furthest, time = self._next_promise()
@@ -299,7 +299,7 @@ class MergeKernel(Operator):
         return {scope: time for times in promises.values() for scope, time in times.items()}
 
     def _next_group_promise(self, scope: Scope) -> tuple[str | None, int]:
-        """Whose promise for a group is the output's, and how far it goes."""
+        """The input whose promise for a group is the output's, and how far it goes."""
         promised = {
             name: max(member.cti, self._promises.of(name, scope))
             for name, member in self.inputs.items()
@@ -324,7 +324,7 @@ class MergeKernel(Operator):
             parts.append(self._due_to("other leader", follow))
 
     def _next_promise(self) -> tuple[MergeInput | None, int]:
-        """Whose promise is the output's, and how far it goes."""
+        """The input whose promise is the output's, and how far it goes."""
         joined = [member for member in self.inputs.values() if member.joined]
         if not joined:
             return None, MIN_TIME

@@ -4,8 +4,8 @@
             second tier  by input the row's end there, and the end that the output has; columns
 
 Meaning: the table of the input that leads (see `advance`), or with `missing="keep"` the union of
-the tables of all inputs. An insert of a row that is not known is shown (policy of location 2); an
-adjust changes only what is known of its input (location 1); a CTI `t` that becomes the output's
+the tables of all inputs. An insert of a row that is not held is shown (policy of location 2); an
+adjust changes only what is held of its input (location 1); a CTI `t` that becomes the output's
 first brings every row that starts before `t` in line with the input that made it, where the output
 could not follow any more:
 
@@ -13,8 +13,8 @@ could not follow any more:
     the input has the row, the output lacks it      it is inserted
     their ends differ, and one of them is before t  the output takes the end of the input
 
-Rows that end before `t` are dropped: nobody can change them. A row that starts before the output's
-CTI and is not known was settled earlier, or the input that led did not have it; it is ignored and
+Rows that end before `t` are dropped: nothing can change them. A row that starts before the output's
+CTI and is not held was settled earlier, or the input that led did not have it; it is ignored and
 counted. Nulls are values like others. An adjust of a row that the input does not have is refused.
 
 Identity by group: with `groups`, rows of the same group and start are versions of one answer. The
@@ -51,7 +51,6 @@ from thalweg.operators.merging.end_columns import EndColumns
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.level import (
-    Alarm,
     Alignment,
     BrokenLevelError,
     MergeInput,
@@ -117,9 +116,9 @@ class KeyedLevel(IndexedLevel):
             self._take(
                 member, batch if positions is None else elements_at(batch, positions), outlook
             )
-        taken = len(batch) if positions is None else count_of(positions)
-        member.ignored += len(batch) - taken
-        self.operations += taken
+        count = len(batch) if positions is None else count_of(positions)
+        member.ignored += len(batch) - count
+        self.operations += count
 
     def _take(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
         """Elements that no other input has sent in this order."""
@@ -146,8 +145,8 @@ class KeyedLevel(IndexedLevel):
         keys = slots.copy()
         keys[fresh] = self.top.capacity + codes
         current = np.full(len(batch), ABSENT)
-        known = np.flatnonzero(~unknown)
-        current[known] = self.ends.inputs[member.column, slots[known]]
+        found = np.flatnonzero(~unknown)
+        current[found] = self.ends.inputs[member.column, slots[found]]
         after = left_ends(batch)
         linked = chain(keys[which], current[which], after[which], self.top.capacity + len(first))
         self._check(member, batch, which, linked.before, expected_ends(batch)[which])
@@ -269,7 +268,7 @@ class KeyedLevel(IndexedLevel):
         own = self.ends.inputs[member.column, slots]
         return own != self.ends.out[slots], own
 
-    def _said(self, member: MergeInput | None, slot: Codes) -> str:
+    def _described(self, member: MergeInput | None, slot: Codes) -> str:
         ends = self.ends.out if member is None else self.ends.inputs[member.column]
         return f"the end {show_end(ends[slot[0]])}" if ends[slot[0]] != ABSENT else "no such row"
 
@@ -307,24 +306,18 @@ class KeyedLevel(IndexedLevel):
         slot = int(slots[at])
         payload = self.top.payloads.take(slots[at : at + 1]).to_pylist()[0]
         start = int(self.top.start[slot])
-        others = [
-            member.name
+        agreeing = [
+            member
             for member in outlook.inputs
             if member is not leader and self.ends.inputs[member.column, slot] == out_end[at]
         ]
-        other = others[0] if others else "an input that has left"
-        says = show_end(in_end[at])
-        outlook.alarms.append(
-            Alarm(
-                "disagreement",
-                leader.name,
-                other,
-                payload,
-                start,
-                f"merge: inputs {leader.name!r} and {other!r} disagree about {payload} from {start}"
-                f": {leader.name!r} has {says} as its end, the output {show_end(out_end[at])}, and "
-                f"the CTI {outlook.settled} forbids a change ({int(where.sum())} rows in all).",
-            )
+        outlook.disagreement(
+            leader,
+            agreeing,
+            (payload, start),
+            f"{leader.name!r} has {show_end(in_end[at])} as its end, the output "
+            f"{show_end(out_end[at])}",
+            int(where.sum()),
         )
 
     # ------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """What every level of a merge is: the algorithm for one class of inputs, R0 to R4.
 
-The kernel (`kernel`) knows the inputs, who leads and what the output has promised. A level keeps
-what is needed to go from a batch of one input to changes of the output. A batch is worked on in
-three steps: `update` takes what the input says, `advance` brings the output to where its next CTI
-may stand, and `show` makes the changes that policies ask for beyond that.
+The kernel (`kernel`) has the inputs, which of them leads and what the output has promised. A level
+keeps what is needed to go from a batch of one input to changes of the output. A batch is worked on
+in three steps: `update` takes the elements of the input, `advance` brings the output to where its
+next CTI may stand, and `show` makes the changes that policies require beyond that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BrokenLevelError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Inputs of a merge that say different things about a row that is settled, or an input that is
+    """Inputs of a merge that differ about a row that is settled, or an input that is
     not what it was declared to be. The output goes on, and stays sound."""
 
     kind: str
@@ -63,7 +63,7 @@ class Alarm:
 
 @dataclass(slots=True)
 class MergeInput:
-    """One input, as the kernel knows it."""
+    """One input of the kernel."""
 
     name: str
     column: int
@@ -86,13 +86,13 @@ class MergeInput:
 
     @property
     def promise(self) -> int:
-        """What it has promised, counting that it says nothing before it joins."""
+        """What it has promised, counting that it sends nothing before it joins."""
         return max(self.cti, self.since)
 
 
 @dataclass(slots=True)
 class Outlook:
-    """What a level needs to know of the kernel."""
+    """What a level needs from the kernel."""
 
     policy: MergePolicy
     inputs: Sequence[MergeInput]
@@ -123,13 +123,33 @@ class Outlook:
         """Whether an input that leaves could not have taken these rows back."""
         if member.insert_only:
             return np.ones(len(slots), np.bool_)
-        promised = self.groups.said(slots, self.leaving, member.cti) if self.groups else member.cti
+        promised = (
+            self.groups.promised_by(slots, self.leaving, member.cti) if self.groups else member.cti
+        )
         return np.asarray(start < promised)
 
     def settled_by(self, time: int) -> str:
         """The input whose promise was the first of the output's beyond a time."""
         at = bisect_right([promise for promise, _ in self.history], time)
         return self.history[at][1] if at < len(self.history) else "an input that has left"
+
+    def disagreement(
+        self,
+        leader: MergeInput,
+        agreeing: Sequence[MergeInput],
+        row: tuple[Payload, int],
+        ends: str,
+        rows: int,
+    ) -> None:
+        """Raise the alarm that the leader differs about a row (payload, start) that is settled.
+        `agreeing` are the inputs that have it as the output does; `ends` says what each has."""
+        payload, start = row
+        other = agreeing[0].name if agreeing else "an input that has left"
+        text = (
+            f"merge: inputs {leader.name!r} and {other!r} disagree about {payload} from {start}: "
+            f"{ends}, and the CTI {self.settled} forbids a change ({rows} rows in all)."
+        )
+        self.alarms.append(Alarm("disagreement", leader.name, other, payload, start, text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +173,7 @@ class MergeLevel(ABC):
 
     @abstractmethod
     def attach(self, member: MergeInput) -> None:
-        """A new input, in the column that it says."""
+        """A new input, in its column."""
 
     @abstractmethod
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
@@ -161,7 +181,7 @@ class MergeLevel(ABC):
 
     @abstractmethod
     def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        """Take what an input says. A batch that is refused leaves no trace."""
+        """Take the elements of an input. A batch that is refused leaves no trace."""
 
     @abstractmethod
     def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
@@ -175,7 +195,7 @@ class MergeLevel(ABC):
 
     @abstractmethod
     def show(self, member: MergeInput, outlook: Outlook) -> Batch:
-        """The changes that policies ask for after the last update."""
+        """The changes that policies require after the last update."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, Rows]:
@@ -216,6 +236,6 @@ def first_row(batch: Batch, where: Bools | Codes) -> tuple[Payload, int, int]:
 
 
 def show_end(end: int | Times) -> str:
-    """An end, as a message says it."""
+    """An end as it stands in a message."""
     nothing = (ABSENT, MIN_TIME)
     return "infinity" if int(end) == INFINITY else "nothing" if int(end) in nothing else str(end)

@@ -1,7 +1,7 @@
 """A merge at the source of a query: its inputs join and leave while the query runs.
 
 What comes in is a sequence of steps, each about one input by name: it joins, it leaves, or here is
-a batch of it. The sequence is logged by whoever makes it, so that every bucket takes the same steps
+a batch of it. The sequence is logged where it is made, so that every bucket takes the same steps
 in the same order, and takes them again after a restart.
 """
 
@@ -45,13 +45,13 @@ class NamedInputsKernel(MergeKernel):
 
     def process(self, port: int, batch: Batch) -> Batch:
         step = self.step
-        known = step.name in self.inputs
+        is_input = step.name in self.inputs
         if step.change is InputChange.LEAVES:
-            return self.detach(step.name) if known else self._progress([])
+            return self.detach(step.name) if is_input else self._progress([])
         if step.change is InputChange.JOINS:
             self.attach(step.name, MIN_TIME if step.since is None else step.since)
             return self.push(step.name, batch)
-        if not known:
+        if not is_input:
             if step.name not in self.cut:
                 raise StateError(f"merge: a batch of the input {step.name!r}, which never joined.")
             return self._progress([])
@@ -65,7 +65,7 @@ class NamedInputsKernel(MergeKernel):
         return (f"a later promise of an input: {', '.join(promises)}",)
 
     def standing(self) -> dict[str, Any]:
-        """Who leads and how far each input is, as something that JSON can write."""
+        """Which input leads and how far each is, as something that JSON can write."""
         return {
             "cti": self.settled,
             "leader": None if self.leader is None else self.leader.name,

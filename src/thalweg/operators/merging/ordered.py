@@ -10,9 +10,10 @@ whose payload has not gone out (their digests). So an input that runs ahead is f
 to the next. A row that starts before the output's CTI is not sent: the input that made the CTI did
 not have it, or it went out earlier.
 
-An input that joins with `since=t` may lack rows that end before `t`, so that its order says nothing
-about starts before `t`, and R1 cannot tell the place of its rows in a run that begins there. What
-it sends is held until the output has promised `t`; of that, rows from the output's CTI on count.
+An input that joins with `since=t` may lack rows that end before `t`, so that its order means
+nothing for starts before `t`, and R1 cannot find the place of its rows in a run that begins there.
+What it sends is held until the output has promised `t`; of that, rows from the output's CTI on
+count.
 
 A batch that is not in order, or has an adjust, breaks the level (`BrokenLevelError`, with the input
 and the row).
@@ -238,7 +239,7 @@ class RunOrderLevel(InOrderLevel):
 
 class RunDigestLevel(InOrderLevel):
     """R2: the digests of the rows that have gone out at the highest start. A single row is held as
-    it is: mostly the next start comes before anybody asks, or the other inputs send the same
+    it is: mostly the next start comes before it is needed, or the other inputs send the same
     row."""
 
     name = "R2"

@@ -1,7 +1,7 @@
 """A chunk of payloads: rows that never change, by the slots they were added with.
 
 Rows of a chunk go one by one; their places stay. Mostly the oldest rows go first, so that what is
-left of a chunk are its last rows, and `gone` counts the places before them.
+left of a chunk are its last rows, and `dropped` counts the places before them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Chunk:
     slots: Slots
     """By place. A slot that was handed out again has its row in another chunk."""
     live: int
-    gone: int = 0
-    """All rows of the places before this one are gone."""
+    dropped: int = 0
+    """All rows of the places before this one were dropped."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -39,8 +39,8 @@ class Chunk:
 
     @property
     def whole(self) -> bool:
-        """Whether every row from the place `gone` on is there."""
-        return self.live == len(self) - self.gone
+        """Whether every row from the place `dropped` on is there."""
+        return self.live == len(self) - self.dropped
 
     def between(self, begin: int, end: int) -> Slots:
         """The slots of the places from one to another."""
@@ -57,7 +57,8 @@ class Chunk:
 
 def same_rows(held: Rows, places: Slots, rows: Rows, positions: Slots) -> bool:
     """Whether the rows at some places equal those at as many positions. Where both have the same
-    gaps, rows that are gone lie between them: all are compared where they lie, without a copy."""
+    gaps, rows that were dropped lie between them: all are compared where they lie, without a
+    copy."""
     if isinstance(places, slice) and isinstance(positions, slice):
         return _equal(held, places.start, rows, positions.start, count_of(places))
     here, there = listed(places), listed(positions)

@@ -2,8 +2,8 @@
 
 Payloads lie in chunks that never change. New rows become a chunk; chunks of about one size are
 merged, so there are few or logarithmically many, and each row is copied logarithmically often. A
-chunk whose rows are mostly gone is written anew without them, so that at most about half of what is
-held is of no use.
+chunk whose rows are mostly dropped is written anew without them, so that at most about half of what
+is held is of no use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Payloads:
         """Chunks, in the order in which rows were added."""
         self._next = 0
         self._chunk = np.full(64, -1, np.int64)
-        """By slot: the number of the chunk; `~number` if the row is gone."""
+        """By slot: the number of the chunk; `~number` if the row was dropped."""
         self._place = np.zeros(64, np.int64)
 
     @property
@@ -103,7 +103,7 @@ class Payloads:
 
     def _living(self, number: int) -> tuple[Slots, Rows]:
         chunk = self._numbers[number]
-        left = slice(chunk.gone, len(chunk)) if chunk.whole else self._left(number)
+        left = slice(chunk.dropped, len(chunk)) if chunk.whole else self._left(number)
         slots = part_of(chunk.slots, left)
         if isinstance(left, slice):
             return slots, chunk.rows.slice(left.start, count_of(left))
@@ -113,7 +113,7 @@ class Payloads:
         return where(self._chunk[self._numbers[number].slots] == number)
 
     def remove(self, slots: Slots) -> None:
-        """Rows that are gone."""
+        """Drop rows."""
         if not count_of(slots):
             return
         at = as_slice(slots)
@@ -127,15 +127,17 @@ class Payloads:
             elif 2 * chunk.live < len(chunk):
                 kept, rows = self._living(number)
                 self._put(number, kept, copy_rows(rows))
-            elif not (self._chunk[chunk.between(chunk.gone, chunk.gone + count)] == number).any():
-                chunk.gone += count
+            elif not (
+                self._chunk[chunk.between(chunk.dropped, chunk.dropped + count)] == number
+            ).any():
+                chunk.dropped += count
 
     # ------------------------------------------------------------------------------------------
     # rows by the order in which they were added
 
     def behind(self, slot: int) -> int:
         """The slot of the row that was added right after the one in a slot; -1 if none was, or
-        if it is not known any more. That row may be gone."""
+        if it is not kept any more. That row may have been dropped."""
         number = int(self._chunk[slot])
         if number < 0:
             return -1
@@ -152,9 +154,9 @@ class Payloads:
         if number >= 0:
             return slot
         chunk = self._numbers.get(~number)
-        if chunk is None or int(self._place[slot]) >= chunk.gone:
+        if chunk is None or int(self._place[slot]) >= chunk.dropped:
             return -1
-        found = self._slot(~number, chunk.gone)
+        found = self._slot(~number, chunk.dropped)
         return found if int(self._chunk[found]) == ~number else -1
 
     def _slot(self, number: int, place: int) -> int:
@@ -194,7 +196,7 @@ class Payloads:
         chunk, count = self._numbers[number], count_of(positions)
         places: Slots
         if chunk.whole:
-            begin = max(begin, chunk.gone)
+            begin = max(begin, chunk.dropped)
             places = slice(begin, min(begin + count, len(chunk)))
         else:
             reach = begin + _SPARSE * count
@@ -212,12 +214,12 @@ class Payloads:
             return np.empty(0, np.int64)
         number, chunk = next(iter(self._numbers.items()))
         while True:  # every place is passed once, and a chunk has a row that is there
-            slots = listed(chunk.between(chunk.gone, chunk.gone + _SPARSE * count))
+            slots = listed(chunk.between(chunk.dropped, chunk.dropped + _SPARSE * count))
             living = np.flatnonzero(self._chunk[slots] == number)
             if len(living):
-                chunk.gone += int(living[0])
+                chunk.dropped += int(living[0])
                 return slots[living[:count]]
-            chunk.gone += len(slots)
+            chunk.dropped += len(slots)
 
     # ------------------------------------------------------------------------------------------
     # rows by slot

@@ -2,12 +2,12 @@
 
 Replicas of one plan mostly send such batches. Each input has a place in the order in which rows
 were added: the one behind its last row. If what is left from there on are exactly the rows of the
-next batch, nobody needs to look for them by digest, and comparing is far cheaper than making
+next batch, they need not be looked for by digest, and comparing is far cheaper than making
 digests.
 
-An input whose place is not known, or that is not in step, gets another one where a row starts as
+An input without a place, or that is not in step, gets another one where a row starts as
 the first one of its batch: among the rows that are held longest, or in a large batch wherever it
-lies. A place is a hint. Rows are compared, whatever it says, so it is not saved.
+lies. A place is a hint. Rows are compared in any case, so it is not saved.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RepeatedBatches:
 
 def _starting_as(top: TopTier, starts: Times) -> int:
     """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it is
-    not worth looking for. An input whose last rows are gone is behind the others: what it sends
+    not worth looking for. An input whose last rows were dropped is behind the others: what it sends
     is among the rows that are held longest."""
     start = int(starts[0])
     if start > top.highest:

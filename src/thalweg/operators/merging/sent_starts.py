@@ -1,7 +1,7 @@
 """How many rows an ordered merge has left out.
 
 R0 to R2 hold no rows, so that a row that comes after the output has gone on is taken for one that
-was sent. Whether it was is told by counts: how many rows have gone out at each start, as far back
+was sent. Whether it was follows from counts: how many rows have gone out at each start, as far back
 as the slowest input is, at most `_KEPT` starts. An input that has more rows at a start than have
 gone out had rows that were left out; a row that several inputs had counts once.
 """
@@ -37,7 +37,7 @@ class SentStarts:
         self._run: dict[int, tuple[int, int]] = {}
         """By column: its last start, and how many rows it has had there."""
         self._forgotten = MIN_TIME
-        """Up to this start nothing is known any more."""
+        """Up to this start the counts were dropped."""
 
     @property
     def nbytes(self) -> int:
@@ -73,8 +73,8 @@ class SentStarts:
         if found[0] == last:
             count[0] += before
         self._run[column] = int(found[-1]), int(count[-1])
-        known = found > self._forgotten
-        found, count = found[known], count[known]
+        counted = found > self._forgotten
+        found, count = found[counted], count[counted]
         at = np.searchsorted(self._start, found)
         there = at < len(self._start)
         there[there] = self._start[at[there]] == found[there]
@@ -89,7 +89,7 @@ class SentStarts:
 
     def _all_sent(self, column: int, start: Times) -> bool:
         """Whether an input sends, each once, the very starts that have gone out one after the
-        other: the rule among inputs of one form, and told by one comparison."""
+        other: the rule among inputs of one form, and found by one comparison."""
         first = int(start[0])
         if first <= self._forgotten or first == self._run.get(column, (MIN_TIME, 0))[0]:
             return False

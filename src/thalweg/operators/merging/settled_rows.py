@@ -1,6 +1,6 @@
 """Rows that the output has settled and that some input has yet to confirm.
 
-The document drops a row as soon as the output has settled it, and ignores what slower inputs say
+The document drops a row as soon as the output has settled it, and ignores what slower inputs send
 about it later. With `settled="compare"` it stays until every input has promised beyond its *key*:
 its end in the output, or its start where the output has no such row. By then an input can neither
 bring nor change it: if it has another end, or lacks the row, or has one that the output lacks, the
@@ -60,11 +60,11 @@ class SettledRows:
 
     def take_before(self, time: int) -> Codes:
         """The slots of rows with a key before a time, which are dropped here."""
-        gone, kept = [], []
+        dropped, kept = [], []
         for keys, slots in self._runs:
             cut = int(np.searchsorted(keys, time))
-            gone.append(slots[:cut])
+            dropped.append(slots[:cut])
             if cut < len(slots):
                 kept.append((keys[cut:].copy(), slots[cut:].copy()) if cut else (keys, slots))
         self._runs = kept
-        return np.concatenate(gone) if gone else np.empty(0, np.int64)
+        return np.concatenate(dropped) if dropped else np.empty(0, np.int64)

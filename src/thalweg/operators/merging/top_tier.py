@@ -2,11 +2,11 @@
 
 Figure 1 of the document has a tree by start and payload. Here a row has a slot, found by the digest
 of its payload and start; rows that no CTI of the output has reached lie in sorted runs by start, so
-that the rows a CTI freezes are taken off the front. What the inputs and the output say about a row
+that the rows a CTI freezes are taken off the front. What the inputs and the output have of a row
 is kept beside it, in columns by slot, by the level (two tiers in `keyed`, three in `counted`).
 
 A row that starts after all others is new without a look into the table, and inputs in step find it
-by comparing (`keyed`). So the digests of such rows are made when somebody first looks for a row by
+by comparing (`keyed`). So the digests of such rows are made when a row is first looked for by
 its digest; of rows that are dropped before that, never.
 
 A promise for one group takes rows out of the middle of a run. Their places there stay, counted as
@@ -39,7 +39,7 @@ from thalweg.operators.merging.slot_ranges import (
 __all__ = ["TopTier"]
 
 _FEW = 64
-"""So many places of rows that are gone, or batches, are not worth a clean-up."""
+"""So many places of rows that were dropped, or batches, are not worth a clean-up."""
 
 
 class TopTier:
@@ -59,14 +59,14 @@ class TopTier:
         self.half: Slots = slice(0, 0)
         """Slots of half frozen rows."""
         self._oldest: int | None = INFINITY
-        """The earliest start of those, where it is known."""
+        """The earliest start of those, where it was looked for."""
         self.highest = MIN_TIME
         """No row that was ever added starts later."""
         self._later: list[Slots] = []
-        """Slots of rows whose digests are still to be made; some of the rows may be gone. Of more
-        than a few batches, only that there are such rows."""
+        """Slots of rows whose digests are still to be made; some of the rows may have been dropped.
+        Of more than a few batches, only that there are such rows."""
         self._found = 0
-        """What `starting_at` has found last: inputs in step ask for the same row."""
+        """What `starting_at` has found last: inputs in step look for the same row."""
         self._unfrozen: list[tuple[Times, Slots]] = []
         self._stale = 0
         """Places of rows that are settled ..."""
@@ -82,8 +82,8 @@ class TopTier:
 
     @property
     def nbytes(self) -> int:
-        """Without `_later`, which names slots of the last few batches until somebody looks for a
-        row: the size of state is the same before and after a restart."""
+        """Without `_later`, which names slots of the last few batches until a row is looked
+        for: the size of state is the same before and after a restart."""
         runs = sum(start.nbytes + bytes_of(slots) for start, slots in self._unfrozen)
         flags = self.alive.nbytes + self.open.nbytes + self._queued.nbytes
         columns = self.start.nbytes + flags + bytes_of(self.half)
@@ -187,18 +187,19 @@ class TopTier:
     def reach(self, time: int) -> Slots:
         """Slots of the rows that start before a time: first those that were half frozen, then those
         that the time freezes. They become `half`; the caller removes what is settled."""
-        taken = [self.half]
+        parts = [self.half]
         kept = []
         for start, slots in self._unfrozen:
             cut = int(np.searchsorted(start, time, side="left"))
             if cut:
-                taken.append(part_of(slots, slice(0, cut)))
-            if cut < len(start):  # a copy once half of a run is gone, so that memory is given back
+                parts.append(part_of(slots, slice(0, cut)))
+            # a copy once half of a run is dropped, so that its memory is freed
+            if cut < len(start):
                 rest = start[cut:], part_of(slots, slice(cut, len(start)))
                 kept.append((rest[0].copy(), copied(rest[1])) if 2 * cut > len(start) else rest)
         self._unfrozen = kept
-        if len(taken) > 1:
-            self.half, self._oldest = joined(taken), None
+        if len(parts) > 1:
+            self.half, self._oldest = joined(parts), None
         if self._stale:
             self.half = self._without_stale(self.half)
         return self.half
@@ -232,13 +233,13 @@ class TopTier:
         slots = listed(joined([slots for _, slots in self._unfrozen]))
         return slots[self.open[slots]] if self._stale else slots
 
-    def remove_half(self, gone: Bools) -> Slots:
-        """Take half frozen rows that are settled off the list; `gone` is by their order in
+    def remove_half(self, final: Bools) -> Slots:
+        """Take half frozen rows that are settled off the list; `final` is by their order in
         `half`. Returns their slots."""
-        if not gone.any():
+        if not final.any():
             return slice(0, 0)
-        slots = as_slice(part_of(self.half, where(gone)))
-        self.half, self._oldest = as_slice(part_of(self.half, where(~gone))), None
+        slots = as_slice(part_of(self.half, where(final)))
+        self.half, self._oldest = as_slice(part_of(self.half, where(~final))), None
         self._queued[slots] = False
         self.open[slots] = False
         return slots

@@ -9,7 +9,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator, Slices, progress_of_slice, slice_of_progress
-from thalweg.operators.group_promises import forget_ended
+from thalweg.operators.group_promises import drop_ended
 from thalweg.plan.nodes import Union
 
 __all__ = ["UnionKernel"]
@@ -31,7 +31,7 @@ class UnionKernel(Operator):
         self._progress: list[Progress] = [NO_PROGRESS, NO_PROGRESS]
 
     def process(self, port: int, batch: Batch) -> Batch:
-        forget_ended(self._progress, batch.progress)
+        drop_ended(self._progress, batch.progress)
         self._progress[port] = self._progress[port].merge(batch.progress)
         return batch.with_progress(self._progress[0].meet(self._progress[1]))
 

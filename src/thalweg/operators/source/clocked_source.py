@@ -61,7 +61,7 @@ class ClockedSource(Operator):
 
     @property
     def now(self) -> int | None:
-        """The time by the clock, set by whoever runs the kernel."""
+        """The time by the clock, set by the engine."""
         return self._source.clock.now
 
     @now.setter

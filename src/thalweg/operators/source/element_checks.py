@@ -28,7 +28,7 @@ class ElementChecks:
     number: int
     schema: pa.Schema
     declared: StreamProperties
-    """What the source says of its rows; checked where one comparison will do."""
+    """What the source declares about its rows; checked where one comparison will do."""
 
     @property
     def tracks(self) -> bool:

@@ -16,8 +16,8 @@ ledger with what became of it. A later adjust that names a row that was moved is
 row as it was admitted; one that names a row that was left out is left out too.
 
 State: rows that may still be adjusted (see `adjustable_rows`), late rows that were moved or left
-out (see `late_rewrites`), what the policies remember of each partition, rows in quarantine, the
-entries of the ledgers that nobody has taken yet, and 16 bytes for each group that has ended (see
+out (see `late_rewrites`), what the rows of each partition have shown, rows in quarantine, the
+entries of the ledgers that were not read yet, and 16 bytes for each group that has ended (see
 `ended_groups`).
 """
 
@@ -269,7 +269,7 @@ class IngressKernel(PromisingSource):
         self, batch: Batch, promise: Times, wanted: Bools | None
     ) -> RewrittenBatch | None:
         """Apply the policy for late elements; None: there are none, and no adjust of one before.
-        `wanted` says which elements of the batch as it came these are."""
+        `wanted` marks these elements in the batch as it arrived."""
         late = batch.sync < promise
         any_late = bool(late.any())
         if any_late and self._policy.late_policy.stops:
@@ -295,7 +295,7 @@ class IngressKernel(PromisingSource):
 
     def _check_adjusts(self, batch: Batch, positions: Codes | None) -> None:
         """Refuse an adjust of a row that is not held when its turn comes. `positions` are those of
-        the elements in the batch as it came."""
+        the elements in the batch as it arrived."""
         at = self._adjustable.first_unknown(batch) if self._tracks else None
         if at is not None:
             place = self._place(at if positions is None else int(positions[at]))

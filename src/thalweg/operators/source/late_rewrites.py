@@ -1,7 +1,7 @@
 """Late rewrites: a late row is moved to the promise or left out, so that later adjusts by its
 source name a row that is not held under that name.
 
-A rewrite maps (payload, start, end) as the source knows the row to (payload, start', end') as it
+A rewrite maps (payload, start, end) as the source names the row to (payload, start', end') as it
 was admitted, or to nothing. Adjusts are translated by it; of several rewrites of equal rows the
 oldest is used first.
 
@@ -39,7 +39,7 @@ from thalweg.state import Hits, RowSet, Slices, StateSize
 __all__ = ["LateRewrites", "RewriteChanges", "RewrittenBatch", "rewrite_late"]
 
 RowKey = tuple[str, int, int]
-"""A row as its source knows it: payload as text, start, end."""
+"""A row as its source names it: payload as text, start, end."""
 Admitted = tuple[int, int] | None
 """The lifetime under which a row was admitted; None: it was left out."""
 
@@ -50,7 +50,7 @@ _SLICE = "claims"
 
 
 class LateRewrites:
-    """Rows as their source knows them -> rows as they were admitted, first in first out."""
+    """Rows as their source names them -> rows as they were admitted, first in first out."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._rows = RowSet(schema, marks=3, what="late rewrites")
@@ -115,7 +115,7 @@ class RewriteChanges:
     used: list[int] = field(default_factory=list)
     """Positions in `found` of those that the batch uses up."""
     rows: list[int] = field(default_factory=list)
-    """Of new rewrites: the row of `payload`, its lifetime as the source knows it, and as
+    """Of new rewrites: the row of `payload`, its lifetime as the source names it, and as
     admitted."""
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
@@ -181,7 +181,7 @@ def _payload_text(payload: dict[str, Any]) -> str:
 
 
 LedgerEntries = tuple[Batch, Times, list[str]]
-"""Late elements, the promise that each came after, and what became of it."""
+"""Late elements, the promise that each broke, and what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class RewrittenBatch:
 
     batch: Batch
     positions: Codes
-    """The position of each element in the batch as it came."""
+    """The position of each element in the batch as it arrived."""
     changes: RewriteChanges
     ledger_entries: LedgerEntries
 

@@ -1,4 +1,4 @@
-"""What punctuation with a time and values or ranges of columns says of the rows of a source.
+"""What punctuation with a time and values or ranges of columns promises about the rows of a source.
 
     no later row has  start < t,  src = 'a'  and  low <= port < high
 
@@ -54,22 +54,26 @@ def area_of(
     >>> area_of(punctuation(ts=before(9), port=80), ports, ("port",)) is None
     True
     """
-    given = pattern.patterns
-    values = [name for name, value in given.items() if not isinstance(value, Range)]
-    if not given or (len(values) == len(given) and set(values) == set(group_columns)):
+    patterns = pattern.patterns
+    values = [name for name, value in patterns.items() if not isinstance(value, Range)]
+    if not patterns or (len(values) == len(patterns) and set(values) == set(group_columns)):
         return None
-    kinds = {name: schema.field(name).type for name in sorted(given)}
+    kinds = {name: schema.field(name).type for name in sorted(patterns)}
     try:
         return Area(
-            {name: _in_type(given[name], kind) for name, kind in kinds.items() if name in values},
             {
-                name: _limits(given[name], kind)
+                name: _in_type(patterns[name], kind)
+                for name, kind in kinds.items()
+                if name in values
+            },
+            {
+                name: _limits(patterns[name], kind)
                 for name, kind in kinds.items()
                 if name not in values
             },
         )
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None  # rows are held against the pattern itself, and say what is wrong with it
+        return None  # rows are compared with the pattern itself, and the error names what is wrong
 
 
 def _limits(limits: Range, kind: pa.DataType) -> Limits:
@@ -101,11 +105,11 @@ class PromisedAreas:
         return bool(self.areas)
 
     def add(self, area: Area, time: int, cti: int) -> PromisedAreas:
-        """With one more promise; the same object where that says nothing new."""
+        """With one more promise; the same object where that is nothing new."""
         return self._of(self.areas.merge(AreaPromises.over(area.values, area.ranges, time), cti))
 
     def above(self, cti: int) -> PromisedAreas:
-        """Without what a common promise says too."""
+        """Without what a common promise covers."""
         return self._of(self.areas.merge(NO_AREAS, cti))
 
     def _of(self, areas: AreaPromises) -> PromisedAreas:
@@ -118,12 +122,12 @@ class PromisedAreas:
         schema: pa.Schema,
         group_columns: Sequence[str],
     ) -> tuple[PromisedAreas, Punctuations] | None:
-        """With the first pattern that says something new of an area, where the promises have come
-        to where its time begins; and the patterns that are left. One without a time stays: it may
-        become a promise over its columns."""
+        """With the first pattern that promises something new about an area, where the promises have
+        come to where its time begins; and the patterns that are left. One without a time stays: it
+        may become a promise over its columns."""
         for pattern in punctuations.patterns:
-            given = pattern.given(progress)
-            area, time = area_of(given, schema, group_columns), given.time
+            rest = pattern.beyond(progress)
+            area, time = area_of(rest, schema, group_columns), rest.time
             if area is None:
                 continue
             begin = MIN_TIME if time.low is None else int(time.low)
@@ -148,7 +152,7 @@ class PromisedAreas:
         promised_to: Callable[[Mapping[str, Any]], int],
     ) -> int:
         """The promise that holds for all rows because areas cover all values of some columns. Null,
-        and NaN, lie in no range: `promised_to` says what is promised to a group of such values."""
+        and NaN, lie in no range: `promised_to` has what is promised to a group of such values."""
         found = progress.cti
         for values, ranges in self.areas.entries:
             if values:
@@ -189,7 +193,7 @@ def _parts(kind: pa.DataType) -> list[Any]:
 def _with_bounds(
     areas: AreaPromises, kinds: Mapping[str, pa.DataType], column_promises: ColumnPromises
 ) -> AreaPromises:
-    """With what promises over one column say: no value below a bound comes any more."""
+    """With what promises over one column mean: no value below a bound comes any more."""
     for name, kind in kinds.items():
         bound = column_promises.get((name,)) if pa.types.is_integer(kind) else None
         if bound is not None:

@@ -38,7 +38,7 @@ __all__ = ["PromisingSource"]
 
 
 class PromisingSource(ClockedSource):
-    """A source that advances its promises, and knows what was promised before each row."""
+    """A source that advances its promises, and finds what was promised before each row."""
 
     def __init__(self, node: Source) -> None:
         super().__init__(node)
@@ -62,7 +62,7 @@ class PromisingSource(ClockedSource):
             self._warn()
 
     def _note_ended(self, before: Progress) -> None:
-        """Remember the groups that have ended now; the rows of a trusted source are not checked
+        """Note the groups that have ended now; the rows of a trusted source are not checked
         against them."""
         if self._progress is before or self._policy.trusted:
             return

@@ -1,7 +1,7 @@
 """The punctuations of a source: patterns that no new row matches from now on.
 
 A row that matches one is late. A pattern whose range begins where a promise of the source has come
-says no more than a promise that goes further, and becomes one (`first_promise`). A pattern of a
+adds nothing to a promise that goes further, and becomes one (`first_promise`). A pattern of a
 time and values or ranges of columns is a promise for an area (see `promised_areas`).
 """
 
@@ -45,7 +45,7 @@ class Punctuations:
         return Punctuations((*self.patterns, pattern))
 
     def after(self, cti: int) -> Punctuations:
-        """Those that say something about rows after a CTI."""
+        """Those that concern rows after a CTI."""
         return Punctuations(
             tuple(p for p in self.patterns if p.time.high is None or int(p.time.high) > cti)
         )
@@ -64,7 +64,7 @@ class Punctuations:
     ) -> tuple[Progress, Punctuations] | None:
         """The first pattern that is a promise beside `progress`, and the patterns without it."""
         for pattern in self.patterns:
-            promise = _as_promise(pattern.given(progress), group_columns)
+            promise = _as_promise(pattern.beyond(progress), group_columns)
             if promise is not None:
                 return promise, self.without(pattern)
         return None

@@ -3,7 +3,7 @@
     (s, e, p) -> (s, e, p + {_arrived})      _arrived = floor(clock / every) * every, by the clock
                                              when the row came
 
-Whoever runs the query sets the clock with a promise over the column `CLOCK`, ahead of the rows:
+The engine sets the clock with a promise over the column `CLOCK`, ahead of the rows:
 what arrives later does not arrive before it. So a batch that runs again gets the same stamps if the
 clock was set to the same time. An adjust has the stamp of its row: numbers rise with arrival, and
 the kernel keeps the numbers from which on another stamp holds. The promise over `_arrived` is the
