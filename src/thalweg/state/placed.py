@@ -6,7 +6,7 @@ with an older one once they have grown to its size: an item is copied a few time
 stays. The items of small batches wait in one tail for all slices.
 
 What a batch adds is written as parts of its own. The places behind a CTI go with their slices; of a
-slice that is passed in part, only how many items have gone is written.
+slice that is passed in part, only how many items were dropped is written.
 """
 
 from __future__ import annotations
@@ -145,30 +145,30 @@ class PlacedSlices(Generic[T]):
     def take_until(self, place: int) -> list[T]:
         """Remove and return the items up to and including a place."""
         of_tail = self._tail.take_until(place)
-        taken = self._take_of_slices(place)
-        return taken if of_tail is None else [of_tail, *taken]
+        removed = self._take_of_slices(place)
+        return removed if of_tail is None else [of_tail, *removed]
 
     def _take_of_slices(self, place: int) -> list[T]:
-        taken: list[T] = []
+        removed: list[T] = []
         if not self._slices:
-            return taken
+            return removed
         for number in [n for n in self._slices if n << self._bits <= place]:
             parts = self._slices.pop(number)
             if ((number + 1) << self._bits) - 1 <= place:
-                taken += [part.items for part in parts]
+                removed += [part.items for part in parts]
                 continue
-            left: list[Part[T]] = []
+            others: list[Part[T]] = []
             for part in parts:
                 count = part.until(place + 1)
                 if count == len(part.items):
-                    taken.append(part.items)
+                    removed.append(part.items)
                     continue
-                left.append(part)
+                others.append(part)
                 if count:
-                    taken.append(part.skip(count))
-            if left:
-                self._slices[number] = left
-        return taken
+                    removed.append(part.skip(count))
+            if others:
+                self._slices[number] = others
+        return removed
 
     def drop_until(self, place: int) -> None:
         """Forget the items up to and including a place."""
@@ -176,25 +176,25 @@ class PlacedSlices(Generic[T]):
         self._take_of_slices(place)
 
     def drop(
-        self, gone: Callable[[T], Bools], low: int | None = None, beyond: int | None = None
+        self, drops: Callable[[T], Bools], low: int | None = None, beyond: int | None = None
     ) -> None:
         """Forget items, of all places or of some."""
         tail = self._tail.part()
         if tail is not None:
-            over = gone(tail.items)
-            if over.any():
-                self._tail.replace(tail.items.take(np.flatnonzero(~over)))
+            dropped = drops(tail.items)
+            if dropped.any():
+                self._tail.replace(tail.items.take(np.flatnonzero(~dropped)))
         near = list(self._slices.items())
         if low is not None and beyond is not None:
             near = self._near(low, beyond)
         for number, parts in near:
             kept: list[Part[T]] = []
             for part in parts:
-                over = gone(part.items)
-                if over.all():
+                dropped = drops(part.items)
+                if dropped.all():
                     continue
-                if over.any():
-                    part.change(part.items.take(np.flatnonzero(~over)))
+                if dropped.any():
+                    part.change(part.items.take(np.flatnonzero(~dropped)))
                 kept.append(part)
             self._slices[number] = kept
             if not kept:
@@ -348,7 +348,8 @@ class PlacedSlices(Generic[T]):
 
     def snapshot(self, name: str, write: Callable[[T], Rows]) -> Slices:
         """A part under `<name>/<bits of the width of its slice>/<number of the slice>/<part>`, the
-        tail under `<name>/tail`, and under `<name>/skipped` how many items of a part have gone."""
+        tail under `<name>/tail`, and under `<name>/skipped` how many items of each part were
+        dropped since it was written."""
         slices: Slices = {}
         skipped: dict[str, int] = {}
         for number, parts in self._slices.items():

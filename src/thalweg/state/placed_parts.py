@@ -50,12 +50,12 @@ Found = tuple[T, Codes, Codes]
 class Part(Generic[T]):
     items: T
     in_order: bool = False
-    """Whether the items are known to be in the order of their places."""
+    """Whether the items were found to be in the order of their places."""
     name: str = ""
     """Under which it was written; and what was written."""
     written: Rows | None = None
     skipped: int = 0
-    """Items at the begin of what was written that have gone since."""
+    """Items at the begin of what was written that were dropped since."""
     order: Codes | None = None
     """Positions by key, once the part was searched; and the keys in that order."""
     keys: Codes | None = None
@@ -91,11 +91,11 @@ class Part(Generic[T]):
 
     def skip(self, count: int) -> T:
         """Remove and return the first items; what was written stays."""
-        gone = self.items.take(slice(0, count))
+        first = self.items.take(slice(0, count))
         self.items = self.items.take(slice(count, len(self.items)))
         self.order = self.keys = None
         self.skipped += count
-        return gone
+        return first
 
     def renumber(self, moved: Codes) -> None:
         """Groups have new numbers, in the same order. What was written stays as it is: keys."""

@@ -287,7 +287,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
 
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
         """The partial results of the windows low .. high, of all groups or of some."""
-        begin, end = low * self._grid.hop + self._grid.offset, self._end(high)
+        begin, end = self._grid.start(low), self._grid.end(high)
         rows = self._together(self._some(self._buffer, begin, end, touched), self._no_rows)
         timed, eager = self._as_parts(rows), self._none
         if self._by_pane:
@@ -312,9 +312,6 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
 
     def _pane_start(self, pane: Codes) -> Times:
         return pane * self._window.pane + self._grid.offset
-
-    def _end(self, window: int) -> int:
-        return window * self._grid.hop + self._grid.offset + self._grid.size
 
     def _expanded(self, items: Items, low: int, high: int) -> Items:
         """Rows and panes, put together to the windows low .. high, of which each lies in one at
@@ -403,7 +400,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
     # adapting
 
     def _watch(self) -> None:
-        """Begin or cease to tell groups apart; have a flag and a count for each group while we
+        """Begin or cease to decide group by group; have a flag and a count for each group while we
         do."""
         watches = self._limit() >= _WORTH_ROWS
         if not watches:
@@ -487,7 +484,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             self._watch()
         if self._watches:
             self._turn_lazy()
-        open_from = (closed + 1) * self._grid.hop + self._grid.offset
+        open_from = self._grid.start(closed + 1)
         for rows in self._buffer.take_until(open_from - 1):
             if self._watches:
                 self._volume -= np.bincount(rows.group, minlength=len(self._volume)).astype(

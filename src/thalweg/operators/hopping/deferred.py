@@ -54,9 +54,9 @@ class DeferredKernel(WrappedOperator):
         self._waiting: list[Batch] = []
         self._rows = 0
         self._weighed = (0, 0)
-        """Of how many of the waiting batches the bytes are known, and how many those are."""
+        """How many of the waiting batches were weighed, and their bytes."""
         self._last: Batch | None = None
-        """The last of the batches that wait, or came without rows."""
+        """The last batch that was not taken in, with rows or without."""
         self._watermark = self._closes_at = self._answers_at = self._revises_before = MIN_TIME
         self._answers_at_once = False
         self._silence = Batch.empty(inner.schema)
@@ -90,12 +90,8 @@ class DeferredKernel(WrappedOperator):
         return self._release.consistency.threshold(newest, cti) >= self._answers_at
 
     def _look_ahead(self) -> None:
-        """The times at which something is due."""
-        release, grid = self._release, self._release.grid
-
-        def end(window: int) -> int:
-            return window * grid.hop + grid.offset + grid.size
-
+        """Find the times from which on batches do not wait."""
+        release, end = self._release, self._release.grid.end
         self._closes_at = min(max(end(release.promised_window), MIN_TIME + 1), INFINITY)
         self._answers_at = min(max(end(release.released + 1), MIN_TIME + 1), INFINITY)
         self._revises_before = end(release.released)
@@ -118,7 +114,7 @@ class DeferredKernel(WrappedOperator):
         """Take in what waits."""
         if self._last is not None:
             answer = self._take_in(Batch.empty(self._last.schema, self._last.progress))
-            assert not len(answer), "nothing was due"
+            assert not len(answer), "windows answered before their time"
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         self._settle()
@@ -138,8 +134,8 @@ class DeferredKernel(WrappedOperator):
         self._look_ahead()
 
     def state_size(self) -> StateSize:
-        known, held = self._weighed
-        for batch in self._waiting[known:]:
+        weighed, held = self._weighed
+        for batch in self._waiting[weighed:]:
             held += batch.payload.nbytes + 16 * len(batch)
         self._weighed = len(self._waiting), held
         return self.inner.state_size() + StateSize(self._rows, held)

@@ -1,11 +1,11 @@
-"""Fill: zero rows for the empty windows of known groups.
+"""Fill: zero rows for the empty windows of listed groups.
 
 Over the answers of a hopping window, for every window from the first to the last that has an answer
-of any group, each known group without one gets a row with counts of 0 and everything else null.
+of any group, each listed group without one gets a row with counts of 0 and everything else null.
 
 A batch costs the windows that it adds to the range, and the answers that come or go. State: which
 answers there are, from the last settled window on, in slices of neighbouring windows. A silence is
-filled once something after it is known, so the promise waits at the window after the last settled
+filled once there is an answer after it, so the promise waits at the window after the last settled
 answer. Promises for one group alone do not pass. With final answers a zero row waits until the CTI
 has passed the start of its window: a group may answer early, by a promise of its own.
 """
@@ -55,7 +55,7 @@ class FillKernel(Operator):
         keys = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
         self._index = KeyIndex(fields)
         self._index.numbers(keys, len(node.fill) if keys else 1)
-        self._known = len(self._index)
+        self._filled = len(self._index)
         """Groups that are filled; the number itself stands for all others."""
         results = list(node.schema)[len(node.keys) :]
         self._zeros = [
@@ -72,34 +72,34 @@ class FillKernel(Operator):
         self._promise = MIN_TIME
 
     def process(self, port: int, batch: Batch) -> Batch:
-        given = Delta.of_batch(batch)
-        zeros = self._apply(given) if len(given) else Delta.empty(self.schema)
+        answers = Delta.of_batch(batch)
+        zeros = self._apply(answers) if len(answers) else Delta.empty(self.schema)
         if batch.progress.cti > self._cti:
             self._cti = batch.progress.cti
             self._settle()
         promise = Progress(self._promise)
         if self._final:
             zeros, promise = self._gate.release(zeros, MIN_TIME, Progress(self._cti), promise)
-        return Delta.concat([given, zeros], self.schema).to_batch(promise)
+        return Delta.concat([answers, zeros], self.schema).to_batch(promise)
 
-    def _apply(self, given: Delta) -> Delta:
+    def _apply(self, answers: Delta) -> Delta:
         """The zero rows that come and go."""
-        window = (given.start - self._window.offset) // self._window.hop
-        group = self._groups_of(given.payload)
-        touched = Cells(np.array([group, window, given.weight])).added_up()
+        window = (answers.start - self._window.offset) // self._window.hop
+        group = self._groups_of(answers.payload)
+        touched = Cells(np.array([group, window, answers.weight])).added_up()
         before = np.zeros(len(touched), np.int64)
         for cells, at, owner in self._answers.find(touched.group, touched.window):
             np.add.at(before, owner, cells.sums[0, at])
         after = before + touched.sums[0]
         if len(after) and least(after) < 0:
-            refuse_negative(given.consolidate(), "Fill")
+            refuse_negative(answers.consolidate(), "Fill")
         was, now = before > 0, after > 0
         self._answers.add(touched)
         old, new = self._span, self._span_after(touched.window, was, now)
         self._span = new
         both = range(max(old.start, new.start), min(old.stop, new.stop))
-        listed = touched.group < self._known
-        inside = listed & (touched.window >= both.start) & (touched.window < both.stop)
+        filled = touched.group < self._filled
+        inside = filled & (touched.window >= both.start) & (touched.window < both.stop)
         changes = []
         if np.count_nonzero(inside):
             changes = [
@@ -109,8 +109,8 @@ class FillKernel(Operator):
         for wider, other, there, weight in ((new, old, now, 1), (old, new, was, -1)):
             gained = _without(wider, other)
             if gained:
-                filled = touched.where(listed & there)
-                changes += [self._blanks(part, filled, weight) for part in gained]
+                groups = touched.where(filled & there)
+                changes += [self._blanks(part, groups, weight) for part in gained]
         return Delta.concat(changes, self.schema)
 
     def _groups_of(self, rows: Rows) -> Codes:
@@ -118,7 +118,7 @@ class FillKernel(Operator):
             return np.zeros(rows.num_rows, np.int64)
         columns = [rows.column(name) for name in self._names]
         found, which = self._index.having(range(len(columns)), columns)
-        group = np.full(rows.num_rows, self._known)
+        group = np.full(rows.num_rows, self._filled)
         group[which] = found
         return group
 
@@ -141,11 +141,11 @@ class FillKernel(Operator):
     def _blanks(self, windows: range, there: Cells, weight: int) -> Delta:
         """Zero rows of all groups in some windows, but where there are answers."""
         inside = (there.window >= windows.start) & (there.window < windows.stop)
-        answered = (there.window - windows.start) * self._known + there.group
-        blank = np.ones(len(windows) * self._known, np.bool_)
+        answered = (there.window - windows.start) * self._filled + there.group
+        blank = np.ones(len(windows) * self._filled, np.bool_)
         blank[answered[inside]] = False
         at = blank.nonzero()[0]
-        return self._rows(at % self._known, windows.start + at // self._known, weight)
+        return self._rows(at % self._filled, windows.start + at // self._filled, weight)
 
     def _rows(self, group: Codes, window: Codes, weight: int) -> Delta:
         size = len(window)

@@ -59,8 +59,8 @@ class GridOperator(Operator, Generic[R, C]):
 
     @property
     def release(self) -> Release:
-        """Which windows are closed and which are out. Where more than the common promise is known,
-        its watermark may be moved."""
+        """Which windows are closed and which are out. Where groups have promises of their own, its
+        watermark may be moved."""
         return self._release
 
     # --------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class GridOperator(Operator, Generic[R, C]):
         if last > release.closed:
             self.pass_over(last)
             release.pass_over(last)
-            self.close((last + 1) * self._grid.hop + self._grid.offset)
+            self.close(self._grid.start(last + 1))
             self._reuse_numbers()
 
     def _reuse_numbers(self) -> None:

@@ -11,6 +11,7 @@ up to `released` may have answers out (see `consistency`); `closed` never passes
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,10 @@ FOREVER = 2**62 + 2**61
 """A window index after all windows: times lie within 2^62 of zero."""
 NEVER = -FOREVER
 """A window index before all windows."""
+
+
+Window = TypeVar("Window", int, Codes)
+"""The index of a window, or of several."""
 
 
 class Grid:
@@ -63,8 +68,15 @@ class Grid:
         endless = beyond == FOREVER
         return np.where(endless, INFINITY, self.start(np.where(endless, 0, beyond)))
 
-    def start(self, window: Codes) -> Times:
+    def start(self, window: Window) -> Window:
         return window * self.hop + self.offset
+
+    def end(self, window: Window) -> Window:
+        return window * self.hop + (self.offset + self.size)
+
+    def last_end_by(self, time: int) -> int:
+        """The last time at or before another one at which a window ends."""
+        return time if time in (MIN_TIME, INFINITY) else self.end(self.last_ending_by(time))
 
     def over(self, closed: Codes) -> Times:
         """Rows that have ended by then are over, once a promise has closed these windows: they are
@@ -89,14 +101,14 @@ class Grid:
         if time <= MIN_TIME or time == INFINITY:
             return time
         last = -((self.offset - time) // self.hop) - 1
-        return max(last * self.hop + self.offset + self.size, MIN_TIME + 1)
+        return max(self.end(last), MIN_TIME + 1)
 
     def promise(self, cti: int) -> int:
         """The start of the earliest window that a CTI leaves open: no answer before it changes any
         more."""
         if cti in (MIN_TIME, INFINITY):
             return cti
-        return max((self.last_ending_by(cti) + 1) * self.hop + self.offset, MIN_TIME)
+        return max(self.start(self.last_ending_by(cti) + 1), MIN_TIME)
 
 
 @dataclass(slots=True)
@@ -151,8 +163,7 @@ class Release(Reached):
         window may still move into it, unless the CTI has passed it."""
         if self.cti == MIN_TIME:
             return MIN_TIME
-        following = (self.closed + 1) * self.grid.hop + self.grid.offset
-        return min(following, self.cti - 1)
+        return min(self.grid.start(self.closed + 1), self.cti - 1)
 
     def open_windows(self, first: Codes, beyond: Codes) -> tuple[Codes, Codes]:
         """Of windows first .. beyond - 1 those that may have answers out and are not closed."""

@@ -91,8 +91,7 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         self._held.apply(arrivals.rows, arrivals.group)
 
     def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
-        since = low * self._grid.hop + self._grid.offset
-        until = high * self._grid.hop + self._grid.offset + self._grid.size
+        since, until = self._grid.start(low), self._grid.end(high)
         if groups is None:
             return self._answers(*self._held.between(since, until), low, high)
         return self._answers(*self._held.of_groups(groups, since, until), low, high)

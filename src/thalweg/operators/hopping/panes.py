@@ -7,14 +7,12 @@ closes later for it. `CombinePanesKernel` is the hopping aggregate whose rows ar
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Codes, Rows
-from thalweg.model.time import floor_to_grid
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.consistency import Consistency
@@ -61,14 +59,13 @@ class PanesKernel(Operator):
         )
 
     def process(self, port: int, batch: Batch) -> Batch:
-        progress = map_progress(batch.progress, self._floor)
+        progress = map_progress(batch.progress, self._grid.last_end_by)
         if progress.column_promises or not set(progress.scope_columns) <= set(self._keys):
             progress = progress.without_scopes()
         if not len(batch):
             return Batch.empty(self.schema, progress)
         cells, first, beyond = self._alike(Delta.of_batch(batch))
-        start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        end = self._grid.ending_at(beyond)
+        start, end = self._grid.end(first - 1), self._grid.ending_at(beyond)
         return Batch(self._payload(cells), start, end, progress=progress)
 
     def _alike(self, delta: Delta) -> tuple[Rows, Codes, Codes]:
@@ -92,10 +89,7 @@ class PanesKernel(Operator):
         return first, None if points else self._grid.beyond(delta.end)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        return (least_promise(self._floor, time),)
-
-    def _floor(self, time: int) -> int:
-        return int(floor_to_grid(np.array([time]), self._grid.hop, self._grid.offset)[0])
+        return (least_promise(self._grid.last_end_by, time),)
 
     def _payload(self, cells: Rows) -> Rows:
         columns = [cells.column(name) for name in self.schema.names]

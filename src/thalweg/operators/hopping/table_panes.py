@@ -104,11 +104,11 @@ class TablePanesKernel(Operator):
         if areas:
             sent.append(self._send_areas(batch.progress))
         promise = self._promise()
-        scoped = {scope: self._floor(time) for scope, time in promised.items()}
+        scoped = {scope: self._grid.last_end_by(time) for scope, time in promised.items()}
         scoped = {scope: time for scope, time in scoped.items() if time > promise}
         progress = Progress(promise)
         if scoped or areas:
-            areas = areas.map(self._floor).merge(NO_AREAS, promise)
+            areas = areas.map(self._grid.last_end_by).merge(NO_AREAS, promise)
             progress = Progress(promise, batch.progress.scope_columns, scoped, areas=areas)
         answer = self._batch(sent, progress)
         if self._key_index.is_untidy:
@@ -140,7 +140,7 @@ class TablePanesKernel(Operator):
     def _give_numbers(self) -> Numbers:
         """Null is no whole number: from now on all groups have numbers of their own. What was in
         the table leaves it."""
-        sent = self._send(self._taken())
+        sent = self._send(self._full())
         keys = self._named(sent)
         self._whole = False
         sent[: self._width] = self._identify(keys, sent.shape[1])
@@ -200,8 +200,8 @@ class TablePanesKernel(Operator):
     # --------------------------------------------------------------------------------------------
     # flushing
 
-    def _taken(self) -> Codes:
-        """The places that are taken."""
+    def _full(self) -> Codes:
+        """The places that have a sum."""
         return np.flatnonzero(self._first != _FREE)
 
     def _old(self) -> Codes:
@@ -242,7 +242,7 @@ class TablePanesKernel(Operator):
     def _send_overdue(self) -> Numbers:
         """Sums that may not wait any longer."""
         if self._cti == INFINITY:
-            return self._send(self._taken())
+            return self._send(self._full())
         # Windows end by what rows tell, too: without promises nothing else would.
         pane = self._newest
         if self._cti != MIN_TIME:
@@ -269,7 +269,7 @@ class TablePanesKernel(Operator):
     def _send_areas(self, progress: Progress) -> Numbers:
         """Sums of windows that are over for their group by what is promised to an area of
         groups."""
-        at = self._taken()
+        at = self._full()
         keys = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         times = groups_in_areas(progress, keys, len(at))
         until = np.full(len(at), NEVER)
@@ -281,7 +281,7 @@ class TablePanesKernel(Operator):
     def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Numbers:
         """Sums of windows that are over for their group. A group may be anywhere in the table, as
         one that was put back is."""
-        at = self._taken()
+        at = self._full()
         named = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         held = [named[name] for name in columns]
         scopes = [
@@ -294,11 +294,9 @@ class TablePanesKernel(Operator):
         until[scope] = [_FREE if time == INFINITY else self._pane(time) for time in times]
         return self._send(at[self._first[at] < until[group]])
 
-    def _floor(self, time: int) -> int:
-        return time if time in (MIN_TIME, INFINITY) else self._start(self._pane(time))
-
     def _pane(self, time: int) -> int:
-        return (time - self._grid.offset - self._grid.size) // self._grid.hop + 1
+        """The first window of a row that starts at a time."""
+        return self._grid.last_ending_by(time) + 1
 
     def _send(self, at: Codes) -> Numbers:
         if not len(at):
@@ -313,6 +311,10 @@ class TablePanesKernel(Operator):
             return self._cti
         return self._start(min(self._pane(self._cti), least(self._first)))
 
+    def _start(self, first: int) -> int:
+        """The start of the pane of rows with a first window."""
+        return self._grid.end(first - 1)
+
     def needs(self, time: int) -> tuple[int, ...]:
         if time <= MIN_TIME or time == INFINITY:
             return (time,)
@@ -324,9 +326,6 @@ class TablePanesKernel(Operator):
             ),
         )
 
-    def _start(self, first: int) -> int:
-        return (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-
     def _batch(self, sent: list[Numbers], progress: Progress) -> Batch:
         sent = [sums for sums in sent if sums.shape[1]]
         if not sent:
@@ -335,8 +334,8 @@ class TablePanesKernel(Operator):
         columns = [*self._named(sums), *map(whole_column, sums[self._width + 2 :])]
         payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         first, beyond = sums[self._width], sums[self._width + 1]
-        start = (first - 1) * self._grid.hop + self._grid.offset + self._grid.size
-        return Batch(payload, start, self._grid.ending_at(beyond), progress=progress)
+        start, end = self._grid.end(first - 1), self._grid.ending_at(beyond)
+        return Batch(payload, start, end, progress=progress)
 
     # --------------------------------------------------------------------------------------------
     # state
@@ -344,7 +343,7 @@ class TablePanesKernel(Operator):
     def _tidy(self) -> None:
         """Numbers for the groups in the table only. A place follows from the number, so that all
         are placed anew."""
-        at = self._taken()
+        at = self._full()
         sums = self._held.take(at, axis=1)
         moved = self._key_index.keep(np.unique(sums[0]))
         sums[0] = moved[sums[0]]
@@ -395,7 +394,7 @@ class TablePanesKernel(Operator):
         self._place(np.concatenate([identity, np.array(rest, np.int64)]))
 
     def state_size(self) -> StateSize:
-        return StateSize(len(self._taken()), self._held.nbytes + self._key_index.nbytes)
+        return StateSize(len(self._full()), self._held.nbytes + self._key_index.nbytes)
 
 
 def _part(delta: Delta, begin: int) -> Delta:
