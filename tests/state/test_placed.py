@@ -71,12 +71,16 @@ class Checked:
         assert taken == {key: value for key, value in self.known.items() if key[1] <= place}
         self.known = {key: value for key, value in self.known.items() if key[1] > place}
 
-    def drop(self, group: int) -> None:
-        def gone(cells: Cells) -> Bools:
-            over: Bools = cells.group == group
-            return over
+    def drop_until(self, place: int) -> None:
+        self.slices.drop_until(place)
+        self.known = {key: value for key, value in self.known.items() if key[1] > place}
 
-        self.slices.drop(gone)
+    def drop(self, group: int) -> None:
+        def drops(cells: Cells) -> Bools:
+            dropped: Bools = cells.group == group
+            return dropped
+
+        self.slices.drop(drops)
         self.known = {key: value for key, value in self.known.items() if key[0] != group}
 
     def renumber(self, moved: np.ndarray) -> None:
@@ -122,7 +126,7 @@ def test_any_order_of_changes_adds_up(seed: int, span: int) -> None:
     random = np.random.default_rng(seed)
     checked, low = Checked(), -span // 3
     for _ in range(60):
-        match random.integers(0, 8):
+        match random.integers(0, 9):
             case 0:
                 checked.add(cells_of(random, int(random.integers(300, 2_000)), low, span))
             case 1:
@@ -134,6 +138,9 @@ def test_any_order_of_changes_adds_up(seed: int, span: int) -> None:
                 checked.save_and_read()
             case 4:
                 checked.renumber(np.arange(GROUPS))
+            case 5:  # what comes afterwards may lie before that place again
+                checked.drop_until(low + int(random.integers(0, span)))
+                checked.add(cells_of(random, int(random.integers(1, 40)), low, span))
             case _:
                 checked.add(cells_of(random, int(random.integers(1, 40)), low, span))
         checked.check(random, low, span)

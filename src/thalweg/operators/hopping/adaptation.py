@@ -121,16 +121,16 @@ class Monitor:
 
     def close(self, window: int) -> None:
         """All windows up to one are closed."""
-        done = [one for one in self.opened if one.first <= window]
-        if done:
-            since = done[-1].since
+        closing = [windows for windows in self.opened if windows.first <= window]
+        if closing:
+            since = closing[-1].since
             self.extent = float(
                 max(self.high - since, self.range)
             )  # the first windows, which are partial, last less
             self.opened = [
-                one._replace(first=max(one.first, window + 1))
-                for one in self.opened
-                if one.last > window
+                windows._replace(first=max(windows.first, window + 1))
+                for windows in self.opened
+                if windows.last > window
             ]
             self.source_rows = {name: rows * _FADE for name, rows in self.source_rows.items()}
 
@@ -141,7 +141,7 @@ class Monitor:
             return 0.0
         earliest, total = max(self.source_high.values()), sum(self.source_rows.values())
         late = sum(
-            self.source_rows[one] / total * (earliest - high)
-            for one, high in self.source_high.items()
+            self.source_rows[source] / total * (earliest - high)
+            for source, high in self.source_high.items()
         )
         return min(late / self.extent, 1.0)

@@ -128,8 +128,8 @@ class BinsAggregateKernel(Operator):
         """How many tuples of each partition the CTI has passed, where windows are counted."""
         self._pages = Pages()
         self._swept = MIN_TIME
-        self._wanted = MIN_TIME
-        """Windows of tuples before this are not wanted."""
+        self._needed_from = MIN_TIME
+        """Windows of tuples before this are not needed by any reader."""
         self._frontier = Frontier(consistency)
 
     def _together(self, parts: Sequence[Items]) -> Items:
@@ -153,9 +153,9 @@ class BinsAggregateKernel(Operator):
         frontier.out = frontier.after(batch)
         promised = self._parts.promised(batch.progress)
         frontier.promise(promised.partition, promised.time)
-        due = frontier.line()
-        if due != before:
-            changes.append(self._evaluate(MIN_TIME, before, due))
+        after = frontier.line()
+        if after != before:
+            changes.append(self._evaluate(MIN_TIME, before, after))
         return Delta.concat(changes, self.schema).to_batch(self._close(promised))
 
     def _apply(self, batch: Batch, out: Line) -> Delta:
@@ -174,8 +174,8 @@ class BinsAggregateKernel(Operator):
         beyond = INFINITY if self._counted else int(batch.start.max()) + self._range
         before = self._evaluate(earliest, _EVER, out, beyond) if late else Delta.empty(self.schema)
         tuples = _Tuples(part, batch.start, number)
-        if earliest < self._wanted:
-            tuples = tuples.take(np.flatnonzero(batch.start >= self._wanted))
+        if earliest < self._needed_from:
+            tuples = tuples.take(np.flatnonzero(batch.start >= self._needed_from))
         self._tuples.add(tuples)
         self._add(group, batch.start, self._sums.of_rows(rows, batch.start))
         if not late:
@@ -185,12 +185,12 @@ class BinsAggregateKernel(Operator):
 
     def _grow(self) -> None:
         """Find the partitions of new groups, and count for new partitions."""
-        known = len(self._part_of)
-        if len(self._groups) > known:
-            new = self._groups.columns(np.arange(known, len(self._groups)))
+        old = len(self._part_of)
+        if len(self._groups) > old:
+            new = self._groups.columns(np.arange(old, len(self._groups)))
             keys = dict(zip(self._node.columns, new, strict=True))
             part = self._parts.index.numbers(
-                [keys[name] for name in self._parts.columns], len(self._groups) - known
+                [keys[name] for name in self._parts.columns], len(self._groups) - old
             )
             self._part_of = np.concatenate([self._part_of, part])
         more = len(self._parts.index) - len(self._before)
@@ -217,12 +217,12 @@ class BinsAggregateKernel(Operator):
         lo = np.searchsorted(arrived, new_group * many + begin, side="left")
         hi = np.searchsorted(arrived, new_group * many + place(new_at), side="right")
         brought = self._sums.over_ranges(parts, lo, hi)
-        known_at = old.group * many + place(old.at)
-        in_front = np.searchsorted(known_at, new_group * many + place(new_at), side="right") - 1
-        known = in_front >= 0
-        known[known] = old.group[in_front[known]] == new_group[known]
-        base = old.parts.take(pa.array(in_front[known]))
-        code = np.concatenate([np.arange(len(new_at)), np.flatnonzero(known)])
+        old_key = old.group * many + place(old.at)
+        in_front = np.searchsorted(old_key, new_group * many + place(new_at), side="right") - 1
+        has_base = in_front >= 0
+        has_base[has_base] = old.group[in_front[has_base]] == new_group[has_base]
+        base = old.parts.take(pa.array(in_front[has_base]))
+        code = np.concatenate([np.arange(len(new_at)), np.flatnonzero(has_base)])
         merged = self._sums.merge(
             concat_rows([brought, base], self._sums.schema), code, len(new_at)
         )
@@ -231,10 +231,10 @@ class BinsAggregateKernel(Operator):
             touched[group] = True
 
             def replaced(bins: Items) -> Bools:
-                gone: Bools = (
+                drops: Bools = (
                     touched[bins.group] & (bins.at >= first) & (bins.at <= last + self._range)
                 )
-                return gone
+                return drops
 
             self._bins.drop(replaced, first, last + self._range + 1)
         self._bins.add(Items(new_group, new_at, merged))
@@ -341,9 +341,9 @@ class BinsAggregateKernel(Operator):
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
         """A tuple's window ends right after it."""
-        if unwanted[0] > MIN_TIME and time - 1 > max(self._wanted, self._swept):
-            self._wanted = min(time - 1, MAX_TIME)
-            self._forget(self._wanted)
+        if unwanted[0] > MIN_TIME and time - 1 > max(self._needed_from, self._swept):
+            self._needed_from = min(time - 1, MAX_TIME)
+            self._forget(self._needed_from)
 
     def _forget(self, cti: int) -> None:
         for tuples in self._tuples.take_until(cti - 1):
@@ -381,10 +381,10 @@ class BinsAggregateKernel(Operator):
             self._before += np.bincount(tuples.group, minlength=len(self._before))
             self._pages.touch(tuples.group)
 
-    def _keep_last(self, taken: Sequence[Items]) -> None:
+    def _keep_last(self, passed: Sequence[Items]) -> None:
         """Of bins that a promise has passed, put back the last one of each group that counts
         something."""
-        bins = self._together(taken)
+        bins = self._together(passed)
         if not len(bins):
             return
         order = sort_pairs(bins.group, bins.at)
@@ -458,10 +458,10 @@ class BinsAggregateKernel(Operator):
         self._swept = self._frontier.cti
         ahead, counts = slices["ahead"], read_whole("before", slices)
         self._frontier.promise(self._parts.of_rows(ahead), ahead.column(_AHEAD).to_numpy())
-        known = _NONE if counts is None else self._parts.of_rows(counts)
+        counted = _NONE if counts is None else self._parts.of_rows(counts)
         self._grow()
         if counts is not None:
-            self._before[known] = counts.column(_BEFORE).to_numpy()
+            self._before[counted] = counts.column(_BEFORE).to_numpy()
 
     def state_size(self) -> StateSize:
         own = StateSize(0, self._before.nbytes + self._groups.nbytes + self._parts.index.nbytes)

@@ -141,13 +141,13 @@ def sum_alike(
 def _sum_by(code: Codes, size: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
     """One row of each code, and the sums of each."""
     totals = np.zeros((len(sums), size), np.int64)
-    done: dict[int, Numbers] = {}
+    total_of: dict[int, Numbers] = {}
     columns = list(sums)  # all alive at once, so that no two have one id
     for total, column in zip(totals, columns, strict=True):
-        known = done.get(id(column))
-        if known is not None:  # counts of rows and of values are often one column
-            total[:] = known
+        same = total_of.get(id(column))
+        if same is not None:  # counts of rows and of values are often one column
+            total[:] = same
         elif np.count_nonzero(column):  # upper halves of small numbers are all zero
             np.add.at(total, code, column)
-            done[id(column)] = total
+            total_of[id(column)] = total
     return representatives(code, size), totals

@@ -21,11 +21,12 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
+from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import refuse_negative
 from thalweg.operators.hopping.cells import Cells
+from thalweg.operators.hopping.hopping_grid import Grid
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.state import KeyIndex
 from thalweg.state.placed import PlacedSlices
@@ -49,7 +50,7 @@ class FillKernel(Operator):
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow) and node.fill is not None
         self.schema = node.schema
-        self._window, self._names = node.window, node.keys
+        self._grid, self._names = Grid(node.window), node.keys
         fields = [node.schema.field(name) for name in node.keys]
         columns = [list(column) for column in zip(*node.fill, strict=True)]
         keys = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
@@ -84,7 +85,7 @@ class FillKernel(Operator):
 
     def _apply(self, answers: Delta) -> Delta:
         """The zero rows that come and go."""
-        window = (answers.start - self._window.offset) // self._window.hop
+        window = (answers.start - self._grid.offset) // self._grid.hop
         group = self._groups_of(answers.payload)
         touched = Cells(np.array([group, window, answers.weight])).added_up()
         before = np.zeros(len(touched), np.int64)
@@ -154,15 +155,15 @@ class FillKernel(Operator):
         blanks = [pa.repeat(zero, size) for zero in self._zeros]
         keys = self._index.columns(group) if self._names else []
         payload = pa.RecordBatch.from_arrays([*keys, *blanks], schema=self.schema)
-        start: Times = window * self._window.hop + self._window.offset
-        return Delta(payload, start, start + self._window.size, np.full(size, weight))
+        start, end = self._grid.start(window), self._grid.end(window)
+        return Delta(payload, start, end, np.full(size, weight))
 
     # --------------------------------------------------------------------------------------------
     # promises
 
     def _window_from(self, time: int) -> int:
         """The first window that starts at a time or later."""
-        return -((self._window.offset - time) // self._window.hop)
+        return -((self._grid.offset - time) // self._grid.hop)
 
     def _settle(self) -> None:
         """Forget the windows before the last settled one."""
@@ -178,16 +179,15 @@ class FillKernel(Operator):
         if self._span and last is not None:
             self._answers.drop_until(last - 1)
             self._span = range(last, self._span.stop)
-            following = (last + 1) * self._window.hop + self._window.offset
-            self._promise = min(self._cti, following)
+            self._promise = min(self._cti, self._grid.start(last + 1))
 
     def needs(self, time: int) -> tuple[int, ...]:
         if time <= MIN_TIME or time == INFINITY or not self._answers:
             return (time,)
         # An answer this late, once settled, shows that there is no silence before it.
-        enough = self._answers.first(self._window_from(time - self._window.hop))
+        enough = self._answers.first(self._window_from(time - self._grid.hop))
         if enough is not None:
-            return (max(time, enough * self._window.hop + self._window.offset + 1),)
+            return (max(time, self._grid.start(enough) + 1),)
         first = self._answers.first()
         return (time if first is None or first >= self._window_from(time) else INFINITY,)
 

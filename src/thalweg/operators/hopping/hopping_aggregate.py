@@ -247,14 +247,14 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         following = self._release.released + 1
         leaving = [self._running, self._late]
 
-        def left(cells: Cells) -> Bools:
+        def leaves(cells: Cells) -> Bools:
             # What leaves at the next window may leave the running totals at once.
             next_ = some[cells.group] & (cells.window == following)
             leaving.append(cells.take(np.flatnonzero(next_)))
-            leaves: Bools = next_ | ended[cells.group]
-            return leaves
+            drops: Bools = next_ | ended[cells.group]
+            return drops
 
-        self._entries.drop(left)
+        self._entries.drop(leaves)
         running = self._concat(leaving)
         if len(running):
             running = running.at_window(0).summed()

@@ -13,10 +13,10 @@ from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import Times
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.taking_back import TakingBack
 from thalweg.operators.modules.dead_letters import DeadLetters, WritesLetters
 from thalweg.operators.modules.event_index import EventIndex
 from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.taking_back import TakingBack
 from thalweg.operators.modules.window_entries import Answered, Entries
 from thalweg.operators.modules.window_frames import Frame, Spans, frame_for
 from thalweg.operators.modules.window_index import WindowIndex

@@ -18,10 +18,10 @@ from thalweg.model.rows import Bools, Codes, encode
 from thalweg.model.sorting import representatives, sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import only_starts
-from thalweg.operators.hopping.taking_back import TakingBack
 from thalweg.operators.modules.event_index import EventIndex, Events
 from thalweg.operators.modules.module_kernel import matches
 from thalweg.operators.modules.module_windows import ModuleWindows
+from thalweg.operators.modules.taking_back import TakingBack
 from thalweg.operators.modules.window_entries import Entries
 from thalweg.operators.modules.window_frames import Frame, Reach, Regions, Spans
 from thalweg.operators.modules.window_index import WindowIndex
