@@ -15,14 +15,14 @@ from sqlglot import exp
 
 from thalweg.errors import did_you_mean
 from thalweg.expr import Call, Expr, Literal
-from thalweg.expr.sql import ExpressionReader
+from thalweg.expr.reader import ExpressionReader, interval_text
 from thalweg.model.time import duration_us, time_us
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.relations import Relation
 from thalweg.sql.syntax import Amount, Place, Windowed
 from thalweg.sql.text import SqlText
 
-__all__ = ["Context", "RowReader", "conjuncts", "interval_text", "ticks"]
+__all__ = ["Context", "RowReader", "conjuncts", "ticks"]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -70,12 +70,6 @@ def ticks(context: Context, amount: Amount) -> int:
         if isinstance(value, str) and value.isdigit():
             value = int(value)
         return duration_us(value, what="a window")  # type: ignore[arg-type]  # refuses other types
-
-
-def interval_text(node: exp.Expr) -> str:
-    """INTERVAL '10' MINUTES as the text of a duration, 10 MINUTES."""
-    unit = node.args.get("unit")
-    return f"{node.this.name} {unit.name if unit is not None else ''}".strip()
 
 
 class RowReader(ExpressionReader):

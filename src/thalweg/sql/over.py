@@ -17,13 +17,14 @@ from typing import Any
 from sqlglot import exp
 
 from thalweg.expr import Column, lit
+from thalweg.expr.reader import interval_text
 from thalweg.model.time import duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import Band
 from thalweg.sql.aggregates import is_aggregate
-from thalweg.sql.expressions import Context, RowReader, interval_text
+from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.relations import Field, Relation, free_name
 from thalweg.sql.syntax import Over
