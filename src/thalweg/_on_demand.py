@@ -1,4 +1,4 @@
-"""A package whose names are imported when they are first asked for.
+"""A package whose names are imported when they are first used.
 
 Its names stand in its `if TYPE_CHECKING:` block as ordinary imports, for readers and type checkers;
 at run time that block is read, and each name is imported from where the block says. So whoever

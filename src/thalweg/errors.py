@@ -5,7 +5,7 @@
     │   ├── UnknownColumnError
     │   ├── UnknownNameError      a method or function that is called otherwise here
     │   ├── TypeMismatchError
-    │   ├── ExpressionError       text that cannot be parsed, or a function nobody knows
+    │   ├── ExpressionError       text that cannot be parsed, or a function that there is not
     │   ├── WindowError           a window or duration that makes no sense
     │   └── SqlError              a query in SQL that cannot be understood; a caret shows the place
     ├── InputError                the data is wrong; a push is refused whole, state is unharmed
@@ -23,7 +23,7 @@
     ├── MissingPackageError       an optional package that is not installed; names its extra
     └── StateError                a snapshot of another query, or state that a failure has spoilt
 
-A message says where, what was wrong, and what to do. `PlanError` also knows the user's file and
+A message says where, what was wrong, and what to do. `PlanError` also has the user's file and
 line. What is legal but seldom meant is a `WindowWarning`; input that was passed over is an
 `InputWarning`; an `EstimateWarning` says that more
 events were late than an estimated slack allows.
@@ -126,7 +126,7 @@ class UnknownColumnError(PlanError):
 
 
 class UnknownNameError(PlanError, AttributeError):
-    """A method or function that nobody has; says what it is called here, if it is something."""
+    """A method or function that there is not; the message says what it is called here."""
 
 
 class TypeMismatchError(PlanError):
@@ -156,7 +156,7 @@ class SqlError(PlanError):
 
 
 class InputError(ThalwegError):
-    """Input that was refused. Nothing of what came with it was applied."""
+    """Input that was refused. Nothing of its batch was applied."""
 
 
 class MalformedElementError(InputError):
@@ -176,7 +176,7 @@ class UnknownRowError(InputError):
 
 
 class ProgressError(InputError):
-    """A CTI below one that was already given."""
+    """A CTI below an earlier one."""
 
 
 class SchemaChangeError(InputError):

@@ -89,7 +89,7 @@ def test_answers_beside_their_queue(queue: Path, tmp_path: Path) -> None:
     assert stale["staleness"] > 0
     assert (fresh["key"], fresh["answer"]["price"], fresh["staleness"]) == ("GM", 40, 0)
     text = CliRunner().invoke(main, ["watch", str(tmp_path), "--count", "1"]).output
-    assert "1 of 2 keys wait, 4 updates came, 1 conflated" in text
+    assert "1 of 2 keys wait, 4 updates arrived, 1 conflated" in text
 
 
 def test_a_receiver_that_is_gone_and_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_illegal_forms_are_told_apart() -> None:
             "changes time before the CTI 1",
         ),
         (Form([step("a", adjust(payload, 0, 9, 5))]), "not in the table"),
-        (Form([step("z", insert(payload, 0, 5))]), "nobody reads the source 'z'"),
+        (Form([step("z", insert(payload, 0, 5))]), "no query reads the source 'z'"),
         (Form([]), "missing rows"),
     ]:
         assert reason in str(illegality(bad, logicals))

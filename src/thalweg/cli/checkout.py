@@ -78,7 +78,7 @@ def echo_list(found: Sequence[Measured]) -> None:
 
 
 def select(kind: str, names: tuple[str, ...], found: Sequence[Measured]) -> list[str]:
-    """The names that were given, if there are such; without any, all."""
+    """The names on the command line, if there are such; without any, all."""
     available = [entry.name for entry in found]
     for name in names:
         if name not in available:

@@ -57,7 +57,7 @@ def cutover(
     """Start NEW beside OLD, wait until it has come as far, show where their histories differ,
     switch, and stop OLD.
 
-    Unless told otherwise the answers may differ: the table is then OLD's rows that start before t
+    By default the answers may differ: the table is then OLD's rows that start before t
     and NEW's from t on, where t is what OLD has promised. With --equivalent the two are merged.
     """
     place = HaFolder(folder or old.with_suffix(".ha"))

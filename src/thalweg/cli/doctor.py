@@ -153,10 +153,10 @@ def _memory() -> Finding:
     try:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
-        return Finding("memory", "note", "its size cannot be told here.")
+        return Finding("memory", "note", "its size cannot be read here.")
     found = f"{pages / _GIB:.1f} GiB, {os.cpu_count()} cores"
     if pages < 2 * _GIB and _has_spark():
-        return Finding("memory", "wrong", found, "Spark with its workers wants 2 GiB or more.")
+        return Finding("memory", "wrong", found, "Spark with its workers needs 2 GiB or more.")
     return Finding("memory", "ok", found)
 
 

@@ -25,7 +25,7 @@ __all__ = ["ha"]
 _LOOK_S = 0.05
 _STANDBY = "standby"
 _STARTED_S = 60.0
-"""How long a process that starts gives way to others at most."""
+"""How long a process that starts runs at low priority, at most."""
 _GIVEN_UP = 5
 """How often in a row a process may end with an error of its own before it is not started again."""
 
@@ -59,7 +59,7 @@ def ha(
     FILE is Python and defines a stream `query`. The answer is the element log FOLDER/front/out. A
     process that ends is started again; as long as one replica lives, answers go on.
     """
-    QueryFile.load(file)  # what is wrong with it is said before anything is started
+    QueryFile.load(file)  # refuses a wrong file before anything is started
     place = HaFolder(folder or file.with_suffix(".ha"))
     if not lock_file(place.path / "lock"):
         raise PlanError(f"{place.path.name}: another thalweg ha is running there.")
@@ -85,7 +85,7 @@ class _Supervisor:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._failures: dict[str, int] = {}
         self._starting: dict[str, tuple[tuple[int, int], float]] = {}
-        """Replicas that give way to others while they start: what each has sent, and since when."""
+        """Replicas at low priority while they start: what each has sent, and since when."""
         self._noted = ""
         """The processes as they were written down last."""
         self._shown_at = time.monotonic()
@@ -107,11 +107,11 @@ class _Supervisor:
     def _add(
         self, file: Path, count: int, *, candidate: bool, feedback: bool = True
     ) -> list[Replica]:
-        taken = {replica.name for replica in self._supervised.replicas} | {
+        names_in_use = {replica.name for replica in self._supervised.replicas} | {
             entry.name for entry in self._folder.registry.entries()
         }
-        names = (f"{file.stem}-{n}" for n in range(len(taken) + count))
-        free = [name for name in names if name not in taken][:count]
+        names = (f"{file.stem}-{n}" for n in range(len(names_in_use) + count))
+        free = [name for name in names if name not in names_in_use][:count]
         path = str(file.absolute())
         made = [Replica(name, path, candidate, feedback=feedback) for name in free]
         for replica in made:
@@ -181,7 +181,7 @@ class _Supervisor:
         return child
 
     def look_after(self) -> bool:
-        """Start again what has ended, do what was asked; False when the merge has ended."""
+        """Restart what has ended, carry out requests; False when the merge has ended."""
         front = self._children["front"].poll()
         if front == 0:
             return False

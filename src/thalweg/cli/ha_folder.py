@@ -3,7 +3,7 @@
 replicas/NAME/     checkpoint and log of one replica
 registry/          which logs the merge in front reads
 front/             plans, snapshots and the log of the merge: front/out is the answer
-requests/          what other commands ask of the supervisor, by number
+requests/          requests of other commands to the supervisor, by number
 supervisor.json    which replicas there are, and their processes
 status.json        how the merge is doing
 """
@@ -61,7 +61,7 @@ class QueryFile:
 
 @dataclass
 class Replica:
-    """One replica, as the supervisor knows it."""
+    """One replica, as the supervisor records it."""
 
     name: str
     file: str
@@ -81,7 +81,7 @@ class Supervised:
     front_pid: int | None = None
     front_restarts: int = 0
     requests: int = 0
-    """How many requests were taken."""
+    """How many requests were read."""
     replicas: list[Replica] = field(default_factory=list)
 
 

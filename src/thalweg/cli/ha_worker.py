@@ -1,5 +1,5 @@
 """The processes of a query with replicas: `replica` runs the query and writes a log, `front` merges
-the logs. Each goes on where it was after `kill -9`, and ends when its supervisor is gone."""
+the logs. Each goes on where it was after `kill -9`, and ends when its supervisor has ended."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def _in_process(
     place.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = file.options
     engine, done = Engine(file.query, **options), 0
-    taken: dict[str, int] = {}
+    files_read: dict[str, int] = {}
     saved = place / "state"
     if saved.exists():
         raw = saved.read_bytes()
         size = int.from_bytes(raw[:8], "big")
-        done, taken = _position(raw[8 : 8 + size].decode())
+        done, files_read = _position(raw[8 : 8 + size].decode())
         engine = Engine.restore(file.query, raw[8 + size :], **options)
     sources = {n.name: FileSource(n, place) for n in find(engine.query, Source)}
     log = ElementLog(folder.log(name), run=name)
@@ -151,40 +151,43 @@ def _in_process(
     while True:
         turn = order.at(done)
         if turn is None:
-            turn = _next(sources, taken, finish=finish)
+            turn = _next(sources, files_read, finish=finish)
             if turn is None:
                 time.sleep(_LOOK_S)
                 continue
-            known = order.unwanted(done)
-            order.add(turn, known if unwanted is None else unwanted.before(known))
+            noted = order.unwanted(done)
+            order.add(turn, noted if unwanted is None else unwanted.before(noted))
         engine.skip_before(order.unwanted(done + 1))
         if turn == "end":
             out = engine.finish()
             log.write(done, Batch.concat(out, file.query.node.schema))
             return
-        number = taken.get(turn, 0)
+        number = files_read.get(turn, 0)
         if number >= len(sources[turn].log.files):
             sources[turn].log.look()
         unread = engine.unwanted_before(turn)
         out = [b for rows in sources[turn].batch(number, unread) for b in engine.push(turn, rows)]
         log.write(done, Batch.concat(out, file.query.node.schema))
-        taken[turn], done = number + 1, done + 1
+        files_read[turn], done = number + 1, done + 1
         if done % _SNAPSHOT_EVERY == 0:
-            text = " ".join([str(done), *(f"{key}={n}" for key, n in taken.items())]).encode()
+            files = (f"{name}={number}" for name, number in files_read.items())
+            text = " ".join([str(done), *files]).encode()
             write_whole(saved, len(text).to_bytes(8, "big") + text + engine.snapshot())
 
 
-def _next(sources: dict[str, FileSource], taken: dict[str, int], *, finish: bool) -> str | None:
+def _next(
+    sources: dict[str, FileSource], files_read: dict[str, int], *, finish: bool
+) -> str | None:
     """Whose file comes next; None: there is none yet."""
     for name, source in sources.items():
-        if source.log.look() > taken.get(name, 0):
+        if source.log.look() > files_read.get(name, 0):
             return name
     return "end" if finish else None
 
 
 def _position(text: str) -> tuple[int, dict[str, int]]:
-    done, *taken = text.split(" ")
-    parts = (each.rpartition("=") for each in taken)
+    done, *files_read = text.split(" ")
+    parts = (each.rpartition("=") for each in files_read)
     return int(done), {name: int(number) for name, _, number in parts}
 
 

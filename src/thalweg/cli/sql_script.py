@@ -55,18 +55,16 @@ def split(text: str) -> list[Statement]:
     tokens = _tokens(text)
     if not tokens:
         return [Statement("select", text)] if text.strip() else []
-    parts: list[list[Token]] = []
-    held: list[Token] = []
+    statements: list[list[Token]] = [[]]
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
-            parts.append(held)
-            held = []
+            statements.append([])
         else:
-            held.append(token)
+            statements[-1].append(token)
     return [
-        Statement(part[0].text.lower(), text[part[0].start : part[-1].end + 1])
-        for part in (*parts, held)
-        if part
+        Statement(words[0].text.lower(), text[words[0].start : words[-1].end + 1])
+        for words in statements
+        if words
     ]
 
 

@@ -30,7 +30,7 @@ A statement ends with ';'. Ctrl-C stops the one that runs; quit, exit and Ctrl-D
   SELECT ... FROM 'file.csv'
   \\d                 the streams and their columns
   \\source NAME=PLACE one more stream: \\source Main=packets time=ts disorder='1 min'
-  \\set NAME=VALUE    a parameter, said as :name
+  \\set NAME=VALUE    a parameter, written :name
   \\explain QUERY     its plan
   \\q                 leave"""
 
@@ -111,28 +111,28 @@ class Shell:
 
     def run(self, read: Callable[[str], str]) -> None:
         self.out.print("thalweg sql; \\help shows the commands.", highlight=False)
-        held = ""
+        entered = ""
         while True:
             try:
-                line = read("   ... " if held else "sql> ")
+                line = read("   ... " if entered else "sql> ")
             except KeyboardInterrupt:
-                held = ""
+                entered = ""
                 continue
             except EOFError:
                 return
-            if not held and not line.strip():
+            if not entered and not line.strip():
                 continue
-            if not held and line.strip().startswith("\\"):
+            if not entered and line.strip().startswith("\\"):
                 if self._command(line.strip()):
                     return
                 continue
-            if not held and line.strip().rstrip(";").lower() in ("quit", "exit"):
+            if not entered and line.strip().rstrip(";").lower() in ("quit", "exit"):
                 return
-            held = f"{held}\n{line}" if held else line
-            if held.rstrip().endswith(";"):
-                for statement in split(held):
+            entered = f"{entered}\n{line}" if entered else line
+            if entered.rstrip().endswith(";"):
+                for statement in split(entered):
                     self._try(partial(self.player.play, statement, self.out))
-                held = ""
+                entered = ""
 
     def _try(self, action: Callable[[], object]) -> None:
         try:

@@ -95,7 +95,7 @@ def show(seen: dict[str, Any]) -> list[str]:
         lines += [
             (
                 f"{source}: {queue['waiting']:,} of {queue['keys']:,} keys wait, "
-                f"{queue['arrived']:,} updates came, {queue['conflated']:,} conflated, "
+                f"{queue['arrived']:,} updates arrived, {queue['conflated']:,} conflated, "
                 f"{queue['refused']:,} refused"
             ),
             (

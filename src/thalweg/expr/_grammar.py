@@ -1,6 +1,6 @@
 """The expression language as an sqlglot dialect: SQL's expressions and nothing else.
 
-The dialect knows few words, so that columns may be called `date`, `rank` or `group`, and few
+The dialect has few words, so that columns may be called `date`, `rank` or `group`, and few
 symbols; comments, statements and every other construct have no tokens here and so cannot slip
 through. Functions parse as plain calls by name, but for those that SQL gives a syntax of their own:
 CAST, TRY_CAST, EXTRACT, POSITION, SUBSTRING, TRIM. Loaded when the first text is parsed.

@@ -2,7 +2,7 @@
 
 A comparison with null is null. `NULL AND FALSE` is false and `NULL OR TRUE` is true; otherwise null
 wins. `is_null`, `is_not_null`, `coalesce` and `nullif` are the functions that see nulls. Doubles
-compare as IEEE says: NaN equals nothing. `x IN (...)` is the disjunction of the comparisons, null
+compare as in IEEE 754: NaN equals nothing. `x IN (...)` is the disjunction of the comparisons, null
 when only a null could decide; IN of no values is false.
 """
 
@@ -134,7 +134,7 @@ def is_in(value: Datum, choices: Datum) -> Datum:
         return _UNKNOWN if isinstance(value, pa.Scalar) else pa.nulls(len(value), pa.bool_())
     value, lookup = convert(value, type_), column(convert(items.drop_null(), type_))
     if types.is_floating(type_):
-        zero = pa.scalar(0.0, type_)  # the lookup tells -0.0 from 0.0; a comparison does not
+        zero = pa.scalar(0.0, type_)  # is_in distinguishes -0.0 from 0.0; = does not
         value, lookup = _add([value, zero]), pc.add(lookup, zero)
         lookup = lookup.filter(pc.invert(pc.is_nan(lookup)))
     found = _is_in([value], pc.SetLookupOptions(lookup))

@@ -84,11 +84,11 @@ def trimmer(kernel: str) -> Callable[..., Datum]:
     run: Callable[..., Datum] = getattr(pc, kernel)
 
     def apply(value: Datum, characters: Datum | None = None) -> Datum:
-        taken = " " if characters is None else _constant_text(characters, "the characters to trim")
+        chars = " " if characters is None else _constant_text(characters, "the characters to trim")
         value = text(value)
-        if taken is None:
+        if chars is None:
             return _nothing(value)
-        return value if taken == "" else run(value, characters=taken)
+        return value if chars == "" else run(value, characters=chars)
 
     return apply
 

@@ -1,4 +1,4 @@
-"""Facts about expressions that let a plan keep what it knows about its rows.
+"""Facts about expressions, from which the properties of a plan's rows follow.
 
 `is_monotone_in_start(f)`: s <= t implies f(s) <= f(t); `is_monotone_in(f, columns)`: the same for
 each of several columns. Found by following the direction of growth through the tree; an expression

@@ -187,7 +187,7 @@ AGGREGATE_NAMES = frozenset(
      "percentile", "percentile_cont", "percentile_disc", "stddev", "stddev_samp", "sum",
      "var_samp", "variance"}
 )  # fmt: skip
-"""The built-in aggregates, to tell them from misspelt functions."""
+"""The built-in aggregates, to distinguish them from misspelt functions."""
 
 _AGGREGATES_ELSEWHERE = frozenset(
     {"any_value", "approx_count_distinct", "approx_quantile", "array_agg", "bit_and", "bit_or",

@@ -1,6 +1,6 @@
 """Time limits: a call that takes too long is interrupted, and what comes after it goes on.
 
-One thread watches all running calls. A caller says by a number which call it is at; when the number
+One thread watches all running calls. A caller counts its calls in a number; when the number
 stays for longer than the limit, the watcher interrupts the caller's thread by an exception that
 `except Exception` does not catch. In the main thread it does so by a signal, which also ends a wait
 inside the operating system; in other threads it takes effect between two Python instructions. Code

@@ -1,5 +1,4 @@
-"""Expressions: a tree that says how a column is computed from others, without saying for which
-rows.
+"""Expressions: a tree that computes a column from others, whatever the rows are.
 
 Five kinds of nodes: `Column`, `Literal`, `Call`, `Cast` here, and `Case`. They are frozen and are
 built with Python operators, with `col`, `lit` and `call`, or from SQL text. Because `==` builds an
@@ -7,7 +6,7 @@ expression, two expressions are compared with `same`.
 
 `evaluate` gives one value per row of a frame; `type_in` gives the type of those values by
 evaluating on no rows at all, so that the two cannot disagree. Nulls follow SQL: an operation on
-null is null, except where its docstring says otherwise.
+null is null, except where its docstring names another result.
 
 The constructors are written out: a frame of generated code on the stack would be taken for the
 user's line in an error.
@@ -345,7 +344,7 @@ _METHODS = {
     "fill_null": "x.if_null(value)",
     "is_in": "x.isin([...])",
 }
-"""Methods that people know from the expressions of others."""
+"""Methods that expressions of other libraries have, and what is written here."""
 
 
 def _unknown_method(expr: Expr, name: str) -> AttributeError:

@@ -39,7 +39,7 @@ def sql(
     views: Mapping[str, str] | None = None,
     **named: Stream,
 ) -> Stream:
-    """The stream that a query in SQL says, over streams by name.
+    """The stream that a query in SQL describes, over streams by name.
 
     `time` is what the query calls the time of a row, for all streams or by stream; a stream that
     was read from a time column has its name already. `parameters` are values for `:name` (and for a

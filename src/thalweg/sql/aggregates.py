@@ -15,7 +15,7 @@ __all__ = ["arity_of", "build_call", "is_aggregate", "module_named", "registered
 
 
 def build_call(name: str, values: list[Expr], where: Expr | None) -> AggregateCall:
-    """The call of a known aggregate: columns first, then parameters, which are constants."""
+    """The call of a built-in aggregate: columns first, then parameters, which are constants."""
     aggregate = find_aggregate(name)
     assert aggregate is not None
     parameters = [_constant(value) for value in values[aggregate.columns :]]

@@ -53,7 +53,7 @@ def aggregate_groups(
     reader.preferred_name = ""
     reader.names = {
         name: value for _, name, value in columns
-    } | names  # HAVING may say what is selected
+    } | names  # HAVING may name what is selected
     having = select.args.get("having")
     if select.args.get("order") is not None:
         for ranked in select.args["order"].expressions:

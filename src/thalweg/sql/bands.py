@@ -3,7 +3,7 @@
     p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' MINUTE
     o.ts >= p.ts - INTERVAL '5' MINUTE AND o.ts < p.ts
 
-Each condition is a bound on the difference d = right time - left time, in ticks; together they say
+Each condition is a bound on the difference d = right time - left time, in ticks; together they mean
 low <= d < high, which is the band join `l - before <= r < l + after` with before = -low and
 after = high. A bound on one side alone would make a stream wait for ever, and is refused.
 """

@@ -62,7 +62,7 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def ticks(context: Context, amount: Amount) -> int:
-    """A duration in ticks; a number without a unit is taken as it is."""
+    """A duration in ticks; a number without a unit counts ticks."""
     value: object = (
         context.parameter(amount.parameter, amount.place) if amount.parameter else str(amount)
     )

@@ -1,7 +1,7 @@
 """The dialect: SQL's SELECT as sqlglot reads it, with windows in brackets, unions of streams, and
 table functions.
 
-The tokenizer knows few words, so that columns may be called `range`, `rows` or `rank`; what has no
+The tokenizer has few words, so that columns may be called `range`, `rows` or `rank`; what has no
 token cannot slip through. Functions parse as plain calls by name. Loaded when the first query is
 parsed.
 """

@@ -192,7 +192,7 @@ def _refuse_points(context: Context, left: Input, right: Input) -> None:
 
 
 def _compares_times(pair: Pair, node: exp.Expr) -> bool:
-    """Whether a condition says that the left time is not before (or after) the right one."""
+    """Whether a condition requires that the left time is not before (or after) the right one."""
     if not isinstance(node, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
         return False
     late, early = (

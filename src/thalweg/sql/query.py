@@ -24,7 +24,7 @@ def compile_query(
     parameters: Mapping[str, object],
     views: Mapping[str, str] = MappingProxyType({}),
 ) -> Stream:
-    """The stream that a query says."""
+    """The stream that a query describes."""
     source = SqlText(text)
     try:
         return _compile(source, streams, time, parameters, views)

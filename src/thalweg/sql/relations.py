@@ -1,4 +1,4 @@
-"""What a query sees of a stream: named columns, and among them its time.
+"""The columns of a stream as a query names them, and among them its time.
 
 The time of a row (the start of its lifetime) is a column of a relation like any other. Its name is
 the one under which the source read it (`from_files(time="ts")`), or the one the query's author

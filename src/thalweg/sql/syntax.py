@@ -3,7 +3,7 @@
 `[RANGE 10 minutes, SLIDE 1 minute, WA ts]` becomes a `WindowClause`, which hangs at an aggregate
 (`Windowed`) or at a stream in FROM. `A UNION B` between streams is a `StreamUnion`, and
 `TUMBLE(TABLE a, DESCRIPTOR(ts), ...)` in FROM a `TableFunction`, `SEQ(a, b) WITHIN ...` a
-`SequenceClause`. All of them know where in the text they stand.
+`SequenceClause`. All of them have their place in the text.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Attribute:
 
     @property
     def counted_at(self) -> str:
-        """Where rows are numbered, if that is what it says: at the system or at the operator."""
+        """Where row numbers are from, if it is one: the system or the operator."""
         name = self.name.lower() if not self.table and not self.ranked else ""
         return {"row-num": "system", "local-row-num": "operator"}.get(name, "")
 
@@ -96,7 +96,7 @@ class WindowClause:
     sattr: Attribute | None = None
 
     def key(self) -> tuple[object, ...]:
-        """Equal for clauses that say the same."""
+        """Equal for clauses with the same meaning."""
         return tuple(
             str(part)
             for part in (

@@ -1,4 +1,4 @@
-"""Windows as functions, the way Flink's and Spark's users know them.
+"""Windows as functions, as in Flink and Spark.
 
 In FROM, with the columns `window_start` and `window_end` added:
 
@@ -50,7 +50,7 @@ _PERIODS = {1: "month", 3: "quarter", 12: "year"}
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The arguments of a window function after the stream, in order, and how many must be given."""
+    """The arguments of a window function behind the stream; how many are required."""
 
     arguments: tuple[str, ...]
     least: int

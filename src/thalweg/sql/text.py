@@ -59,8 +59,7 @@ class SqlText(Source):
         self.refuse(reason, place.start, place.end)
 
     def place(self, node: exp.Expr) -> Place:
-        """From the first to the last token of a part of the tree that is known to stand in the
-        text."""
+        """From the first to the last token of a part of the tree."""
         starts, ends = [], []
         for part in node.walk():
             clause = part.args.get("clause") or part.args.get("window")

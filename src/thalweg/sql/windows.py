@@ -1,4 +1,4 @@
-"""Windows in brackets: which kind a clause says, and what that kind is in the engine.
+"""Windows in brackets: the kind of window that a clause describes, and that kind in the engine.
 
     RANGE r, SLIDE s, WA ts               sliding over time, ending at multiples of s; tumbling
                                           where r = s

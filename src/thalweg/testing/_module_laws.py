@@ -4,142 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.time import Times
+from thalweg.testing._module_trial import (
+    Broken,
+    Row,
+    Trial,
+    cells_of,
+    require_equal,
+    require_same,
+    rows_found,
+    shown_rows,
+)
 from thalweg.testing.compare import difference
 from thalweg.testing.identity import identity, order
-from thalweg.udm import Module, Window
-from thalweg.udm.calls import Caller, Cells
-from thalweg.udm.module import Params
-from thalweg.udm.shapes import slicer
+from thalweg.udm import Module
 
-__all__ = ["LAWS", "Broken", "Trial", "applies"]
-
-Row = tuple[int, int, dict[str, Any]]
-
-
-class Broken(Exception):  # noqa: N818 - the finding of a law, not a failure of the checker
-    """A law that does not hold."""
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A module and a window of rows."""
-
-    module: Module
-    params: Params
-    schema: pa.Schema
-    rows: list[Row]
-    window: Window
-    seed: int
-
-    def but(self, **changes: Any) -> Trial:
-        return replace(self, **changes)
-
-    def inside(self) -> list[Row]:
-        """The rows that overlap the window, in canonical order, clipped as the module would have
-        it."""
-        clip, window = self.module.clip, self.window
-        rows = [row for row in self.rows if row[0] < window.end and row[1] > window.start]
-        rows.sort(key=lambda row: (row[0], [order(value) for value in row[2].values()], row[1]))
-        left, right = (
-            clip in ("left", "full"),
-            clip in ("right", "full") or self.module.properties.ignores_ends,
-        )
-        return [
-            (max(s, window.start) if left else s, min(e, window.end) if right else e, p)
-            for s, e, p in rows
-        ]
-
-    def caller(self) -> Caller:
-        return Caller(self.module, self.params, self.module.output_schema(self.schema), 10.0)
-
-    def answer(self, rows: list[Row] | None = None) -> list[Row]:
-        """What the module answers, as rows; fails when it fails."""
-        answers = self.caller().compute(_cells(self, [self.inside() if rows is None else rows]))
-        return _found(answers)
-
-    def own(self) -> Any:
-        return self.module.instance(self.params)
-
-    def shaped(self, rows: list[Row]) -> Any:
-        """Rows in the shape that the module takes."""
-        if self.module.nulls == "skip":
-            rows = [row for row in rows if None not in row[2].values()]
-        cells = _cells(self, [rows])
-        times: tuple[Times | None, Times | None] = (
-            (cells.row_start, cells.row_end) if self.module.time_sensitive else (None, None)
-        )
-        return slicer(self.module.takes, cells.rows, *times)(0, len(rows))
-
-    def result(self, own: Any, state: Any) -> Any:
-        return own.result(state, self.window) if self.module.time_sensitive else own.result(state)
-
-    def halves(self) -> tuple[list[Row], list[Row]]:
-        """The rows of the window in two parts, neither of them empty if that can be."""
-        rows = self.inside()
-        at = Random(self.seed).randint(min(1, len(rows)), max(len(rows) - 1, min(1, len(rows))))
-        return rows[:at], rows[at:]
-
-
-def _cells(trial: Trial, windows: list[list[Row]]) -> Cells:
-    rows = [row for window in windows for row in window]
-    columns = [
-        pa.array([payload[field.name] for _, _, payload in rows], field.type)
-        for field in trial.schema
-    ]
-    offsets = np.cumsum([0, *(len(window) for window in windows)]).astype(np.int64)
-    start, end = (np.array([row[at] for row in rows], np.int64) for at in (0, 1))
-    spans = [np.full(len(windows), time) for time in trial.window]
-    return Cells(
-        pa.RecordBatch.from_arrays(columns, schema=trial.schema), start, end, offsets, *spans
-    )
-
-
-def _found(answers: Any, cell: int = 0) -> list[Row]:
-    if cell in answers.failures:
-        raise Broken(answers.failures[cell])
-    rows = zip(
-        answers.cell.tolist(),
-        answers.start.tolist(),
-        answers.end.tolist(),
-        answers.payload.to_pylist(),
-        strict=True,
-    )
-    return [(start, end, payload) for at, start, end, payload in rows if at == cell]
-
-
-def _same(left: list[Row], right: list[Row], what: str) -> None:
-    wrong = difference(left, right)
-    if wrong is not None:
-        raise Broken(f"{what}: {_rows(left)} against {_rows(right)}")
-
-
-def _equal(trial: Trial, left: Any, right: Any, what: str) -> None:
-    name = trial.module.short_name
-    if trial.module.kind == "aggregate":
-        wrap = [(0, 1, {name: left})], [(0, 1, {name: right})]
-    else:
-        wrap = tuple(
-            [(0, 1, {"item": repr(item)}) for item in items or ()] for items in (left, right)
-        )  # type: ignore[assignment]
-    if difference(*wrap) is not None:
-        raise Broken(f"{what}: {left!r} against {right!r}")
-
-
-def _rows(rows: list[Row]) -> str:
-    shown = ", ".join(map(str, rows[:4]))
-    return f"[{shown}{', ...' if len(rows) > 4 else ''}]"
-
-
-# ------------------------------------------------------------------------------------------------
-# the laws
+__all__ = ["LAWS", "Law"]
 
 
 def types(trial: Trial) -> None:
@@ -156,9 +42,9 @@ def deterministic(trial: Trial) -> None:
     rows = trial.inside()
     if rows:
         caller = trial.caller()
-        first, again = (_found(caller.compute(_cells(trial, [rows]))) for _ in range(2))
-        _same(first, again, "two calls of one object differ")
-        _same(first, trial.answer(), "calls of two objects differ")
+        first, again = (rows_found(caller.compute(cells_of(trial, [rows]))) for _ in range(2))
+        require_same(first, again, "two calls of one object differ")
+        require_same(first, trial.answer(), "calls of two objects differ")
 
 
 def any_order(trial: Trial) -> None:
@@ -166,7 +52,7 @@ def any_order(trial: Trial) -> None:
     rows = trial.inside()
     if rows:
         shuffled = Random(trial.seed).sample(rows, len(rows))
-        _same(trial.answer(rows), trial.answer(shuffled), "another order of the rows")
+        require_same(trial.answer(rows), trial.answer(shuffled), "another order of the rows")
 
 
 def steps(trial: Trial) -> None:
@@ -180,10 +66,10 @@ def steps(trial: Trial) -> None:
     parts = trial.result(
         own, own.add(own.add(own.empty(), trial.shaped(first)), trial.shaped(second))
     )
-    _equal(trial, parts, whole, "in two steps against at once")
+    require_equal(trial, parts, whole, "in two steps against at once")
     if "compute" in trial.module.methods:
         extra = (trial.window,) if trial.module.time_sensitive else ()
-        _equal(
+        require_equal(
             trial,
             whole,
             own.compute(trial.shaped(first + second), *extra),
@@ -209,7 +95,7 @@ def remove_undoes_add(trial: Trial) -> None:
         alone = trial.result(own, own.add(own.empty(), trial.shaped(kept)))
         added = own.add(own.add(own.empty(), trial.shaped(first)), trial.shaped(second))
         left = own.remove(added, trial.shaped(removed))
-        _equal(trial, trial.result(own, left), alone, "after removing against without")
+        require_equal(trial, trial.result(own, left), alone, "after removing against without")
 
 
 def merging(trial: Trial) -> None:
@@ -229,23 +115,23 @@ def merging(trial: Trial) -> None:
     whole = trial.result(own, own.add(own.empty(), trial.shaped(first + second)))
     left = own.merge(own.merge(state(first), state(third)), state(rest))
     right = own.merge(state(first), own.merge(state(third), state(rest)))
-    _equal(
+    require_equal(
         trial,
         trial.result(own, left),
         trial.result(own, right),
         "merging from the left against from the right",
     )
-    _equal(trial, trial.result(own, left), whole, "merged against added")
+    require_equal(trial, trial.result(own, left), whole, "merged against added")
 
 
 def in_columns(trial: Trial) -> None:
     """All windows in one call give what each of them gives alone."""
     first, second = trial.halves()
     windows = [rows for rows in (first, second, first + second) if rows]
-    answers = trial.caller().compute(_cells(trial, windows))
+    answers = trial.caller().compute(cells_of(trial, windows))
     for at, rows in enumerate(windows):
-        _same(
-            _found(answers, at),
+        require_same(
+            rows_found(answers, at),
             trial.answer(rows),
             f"window {at} of {len(windows)} in one call against alone",
         )
@@ -257,7 +143,7 @@ def partials(trial: Trial) -> None:
     if not second:
         return
     own = trial.own()
-    apart, whole = _cells(trial, [first, second]), _cells(trial, [first + second])
+    apart, whole = cells_of(trial, [first, second]), cells_of(trial, [first + second])
     if trial.module.nulls == "skip":
         apart, whole = apart.without_nulls(), whole.without_nulls()
     merged = own.merge_groups(own.partials(apart.rows, apart.offsets), np.array([0, 2]))
@@ -265,7 +151,7 @@ def partials(trial: Trial) -> None:
         pa.array(own.results(states))[0].as_py()
         for states in (merged, own.partials(whole.rows, whole.offsets))
     )
-    _equal(trial, merged_result, whole_result, "merged partials against the whole")
+    require_equal(trial, merged_result, whole_result, "merged partials against the whole")
 
 
 def ignores_ends(trial: Trial) -> None:
@@ -277,7 +163,7 @@ def ignores_ends(trial: Trial) -> None:
             (start, max(start, trial.window.start) + random.randint(1, 9), payload)
             for start, _, payload in rows
         ]
-        _same(trial.answer(rows), trial.answer(other), "other ends")
+        require_same(trial.answer(rows), trial.answer(other), "other ends")
 
 
 def time_bound(trial: Trial) -> None:
@@ -298,8 +184,8 @@ def _unchanged_before(time: int, left: list[Row], right: list[Row]) -> None:
     early = [[(s, min(e, time), p) for s, e, p in rows if s < time] for rows in (left, right)]
     if difference(*early) is not None:
         raise Broken(
-            f"a change at {time} changed what lies before it: {_rows(early[0])} against "
-            f"{_rows(early[1])}"
+            f"a change at {time} changed what lies before it: {shown_rows(early[0])} against "
+            f"{shown_rows(early[1])}"
         )
 
 
@@ -311,7 +197,9 @@ def filters(trial: Trial) -> None:
         for value in sorted(values, key=repr):
             before = [row for row in rows if identity(row[2][name]) == value]
             after = [row for row in trial.answer(rows) if identity(row[2][name]) == value]
-            _same(trial.answer(before), after, f"only {name} = {value!r}, before against after")
+            require_same(
+                trial.answer(before), after, f"only {name} = {value!r}, before against after"
+            )
 
 
 def ordered(trial: Trial) -> None:
@@ -322,36 +210,26 @@ def ordered(trial: Trial) -> None:
             raise Broken(f"the starts are {starts}")
 
 
-LAWS: dict[str, Callable[[Trial], None]] = {
-    "types": types,
-    "deterministic": deterministic,
-    "any order": any_order,
-    "steps": steps,
-    "remove undoes add": remove_undoes_add,
-    "merging": merging,
-    "in columns": in_columns,
-    "partials": partials,
-    "ignores ends": ignores_ends,
-    "time-bound": time_bound,
-    "filters": filters,
-    "ordered": ordered,
-}
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A law by its name in reports, and which modules claim it."""
+
+    name: str
+    check: Callable[[Trial], None]
+    claimed: Callable[[Module], bool]
 
 
-def applies(law: str, module: Module) -> bool:
-    """Whether a module claims what a law says."""
-    facts = module.properties
-    return {
-        "types": True,
-        "deterministic": facts.deterministic,
-        "any order": facts.any_order,
-        "steps": module.incremental,
-        "remove undoes add": module.differential,
-        "merging": "merge" in module.methods,
-        "in columns": module.in_columns,
-        "partials": "partials" in module.methods,
-        "ignores ends": facts.ignores_ends,
-        "time-bound": facts.time_bound,
-        "filters": bool(facts.commutes_with_filter),
-        "ordered": facts.ordered,
-    }[law]
+LAWS = (
+    Law("types", types, lambda _: True),
+    Law("deterministic", deterministic, lambda module: module.properties.deterministic),
+    Law("any order", any_order, lambda module: module.properties.any_order),
+    Law("steps", steps, lambda module: module.incremental),
+    Law("remove undoes add", remove_undoes_add, lambda module: module.differential),
+    Law("merging", merging, lambda module: "merge" in module.methods),
+    Law("in columns", in_columns, lambda module: module.in_columns),
+    Law("partials", partials, lambda module: "partials" in module.methods),
+    Law("ignores ends", ignores_ends, lambda module: module.properties.ignores_ends),
+    Law("time-bound", time_bound, lambda module: module.properties.time_bound),
+    Law("filters", filters, lambda module: bool(module.properties.commutes_with_filter)),
+    Law("ordered", ordered, lambda module: module.properties.ordered),
+)

@@ -115,7 +115,7 @@ def _play(
             )
     if not _open_end(vector):
         yield from ((True, batch) for batch in running.finish())
-    # nothing more is asked of an engine whose input just stops; one that gathers input plays it now
+    # an engine whose input just stops has no more to do; one that gathers input plays it now
     else:
         yield from ((True, batch) for batch in getattr(running, "settle", list)())
         yield True, Batch.empty(query.schema, Progress(INFINITY))

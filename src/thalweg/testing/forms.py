@@ -151,7 +151,7 @@ def illegality(form: Form, logicals: Mapping[str, Logical]) -> str | None:
     """Why a form is not a legal form of these inputs, or None when it is."""
     for name in form.sources:
         if name not in logicals:
-            return f"nobody reads the source {name!r}"
+            return f"no query reads the source {name!r}"
     for name, logical in logicals.items():
         elements = form.elements(name)
         broken = first_violation(elements)

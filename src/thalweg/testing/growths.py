@@ -174,7 +174,7 @@ def _shift(site: Site) -> Stream:
 
 def _alter_lifetime(site: Site) -> Stream:
     # Sums, not products: the column may hold times near the ends of the clock, which the engine
-    # refuses to leave and the oracle does not know.
+    # refuses to leave and the oracle does not have.
     start = site.random.choice([col("_start") + 3, site.columns[3] + 5])
     return site.stream.alter_lifetime(start=start, duration=site.small)
 

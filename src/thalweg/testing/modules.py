@@ -33,7 +33,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.testing._module_laws import LAWS, Broken, Trial, applies
+from thalweg.testing._module_laws import LAWS
+from thalweg.testing._module_trial import Broken, Trial
 from thalweg.udm import DEFAULT, Module, Window
 from thalweg.udm.types import schema_of
 
@@ -72,18 +73,18 @@ def check_module(
     parameters = tuple(sorted((params or {}).items()))
     found.instance(parameters)  # wrong parameters are an error of the caller, not a broken law
     findings = []
-    for name, law in LAWS.items():
-        if not applies(name, found):
+    for law in LAWS:
+        if not law.claimed(found):
             continue
-        random = Random(f"{seed}/{name}/{found.name}")
+        random = Random(f"{seed}/{law.name}/{found.name}")
         broken, tried = None, 0
         while broken is None and tried < trials:
             rows = _rows(random, schema, nulls=found.nulls == "keep")
             trial = Trial(found, parameters, schema, rows, _window(random), random.randrange(2**32))
             tried += 1
-            if _problem(law, trial) is not None:
-                broken = _report(law, _shrunk(law, trial))
-        findings.append(Finding(name, tried, broken))
+            if _problem(law.check, trial) is not None:
+                broken = _report(law.check, _shrunk(law.check, trial))
+        findings.append(Finding(law.name, tried, broken))
     return findings
 
 

@@ -1,4 +1,4 @@
-"""An engine that waits: it keeps all input and asks the oracle when the input ends.
+"""An engine that waits: it keeps all input and calls the oracle when the input ends.
 
 It is right by definition, silent until the end, and small. The fuzzer is tested with it and with
 broken copies of it; it shows what an engine must offer to be driven by a form.

@@ -44,7 +44,7 @@ class Outcome:
 
 
 def run_vector(vector: Vector, *, forms: int = FORMS, engine: EngineType | None = None) -> Outcome:
-    """One case, on `thalweg.run.Engine` unless told otherwise."""
+    """One case, on `thalweg.run.Engine` by default."""
     try:
         wrong = failure_of(vector, engine if engine is not None else _local(), forms)
     except Exception as crash:  # the file goes on, whatever one case does

@@ -1,7 +1,7 @@
 """Modules over windows: each window by itself, its rows clipped, the module called once, its output
 stamped.
 
-A module is asked in the plainest way it offers: `compute` over all rows, else one `add` to an empty
+A module is called in the plainest way it has: `compute` over all rows, else one `add` to an empty
 state, else one segment.
 """
 

@@ -64,8 +64,7 @@ def meaning(
 def source(node: Source, scene: Scene) -> list[Row]:
     if node.name not in scene.tables:
         raise ValueError(
-            f"the query reads the source {node.name!r}; tables were given for "
-            f"{sorted(scene.tables)}"
+            f"the query reads the source {node.name!r}; there are tables for {sorted(scene.tables)}"
         )
     nothing = dict.fromkeys(node.schema.names)
     return [(start, end, {**nothing, **payload}) for start, end, payload in scene.tables[node.name]]
