@@ -1,1 +1,1 @@
-"""Sequence patterns: which event takes which, and runs that a regular pattern recognises."""
+"""Sequence patterns: pairs of events, and runs of events that match a regular pattern."""

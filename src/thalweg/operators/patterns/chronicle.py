@@ -3,10 +3,10 @@
     R' = {(s2, s2 + 1, result(p1, p2)) | (p2, s2) takes (p1, s1, e1)}   (see `plan.nodes.chronicle`)
 
 Null keys match nothing; equal rows are served as often as they occur; a change of an end on the
-right is none. A late or corrected row changes who takes whom from its own time on, until the same
-left rows wait as before: a batch matches that busy period of its keys again, not the whole key.
-Who waited when the busy period began is known, since each left row is held with the time at which
-it leaves the line.
+right is none. A late or corrected row changes the pairs from its own time on, until the same left
+rows wait as before: a batch matches that busy period of its keys again, not the whole key. Each
+left row is held with the time at which it leaves the queue, so that the queue at the begin of the
+busy period follows from the state.
 
 State: left rows that wait at the CTI or later, held until they are taken or end; right rows from
 the CTI on. Both in an arrangement by key. The CTI is the smaller of both.
@@ -38,12 +38,12 @@ from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
 from thalweg.operators.joining.pairs import PairProjection, TakenSide
 from thalweg.operators.patterns.chronicle_lines import (
-    Asking,
     Look,
     Match,
-    Waiting,
+    Queue,
+    Requests,
     leaves_untaken,
-    match_lines,
+    match_queues,
 )
 from thalweg.plan.nodes import Chronicle
 from thalweg.state import Hits
@@ -72,7 +72,7 @@ class ChronicleKernel(Operator):
         self._sides = keyed_sides(
             (node.left.schema, node.right.schema), node.left_keys, node.right_keys, node.same
         )
-        # A left row is held over the time it is in the line; its own end is a mark.
+        # A left row is held over the time it is in the queue; its own end is a mark.
         self._state = KeyedState(self._sides, node.same, marks=(1, 0), what="chronicle")
         self._left, self._right = self._state.held
         self._widths = [len(side.payload_schema) for side in self._sides]
@@ -120,34 +120,35 @@ class ChronicleKernel(Operator):
     def _still_held(self, delta: Delta) -> Delta:
         """Changes of ends, for the rows that are still held. Where some of several equal rows were
         taken, the others change."""
-        held = self._in_line(delta).distinct()[0].delta()
-        known, asked, size = encode_together(
+        held = self._queued(delta).distinct()[0].delta()
+        row, change, size = encode_together(
             [*held.payload.columns, pa.array(held.start)],
             [*delta.payload.columns, pa.array(delta.start)],
             (len(held), len(delta)),
         )
         present, leaving = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        np.add.at(present, known, held.weight)
+        np.add.at(present, row, held.weight)
         leaves = delta.weight < 0
-        np.add.at(leaving, asked[leaves], -delta.weight[leaves])
-        share = np.minimum(present, leaving)[asked]
+        np.add.at(leaving, change[leaves], -delta.weight[leaves])
+        share = np.minimum(present, leaving)[change]
         weight = np.where(leaves, -share, np.minimum(delta.weight, share))
         return Delta(delta.payload, delta.start, delta.end, weight).filter(weight != 0)
 
-    def _in_line(self, rows: Delta) -> Hits:
-        """For each left row those of equal start and columns that are in the line at the CTI or
+    def _queued(self, rows: Delta) -> Hits:
+        """For each left row those of equal start and columns that are in the queue at the CTI or
         later."""
         since = np.full(len(rows), self._settled())
         found = self._left.find(self._state.groups(rows.payload), since, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
         if not len(found):
             return found
-        asked = rows.payload.take(pa.array(found.owner))
-        return found.filter(equal_pairs(asked.columns, found.payload(asked.schema.names).columns))
+        probes = rows.payload.take(pa.array(found.owner))
+        held = found.payload(probes.schema.names)
+        return found.filter(equal_pairs(probes.columns, held.columns))
 
     def _leaving(self, rows: Delta) -> Hits:
-        """The rows that a change takes away; of equal ones those that leave the line first."""
-        found = self._in_line(rows)
+        """The rows that a change takes away; of equal ones those that leave the queue first."""
+        found = self._queued(rows)
         found = found.filter(found.mark(0) == rows.end[found.owner])
         order = sort_pairs(found.owner, found.end)
         owner = found.owner[order]
@@ -164,32 +165,32 @@ class ChronicleKernel(Operator):
     # ------------------------------------------------------------------------------------ matching
 
     def _revise(self, port: int, delta: Delta) -> Delta:
-        """The pairs that come and go with a change of one side; the state after it."""
+        """The pairs that a change of one side adds and removes; holds the change."""
         group = self._state.groups(delta.payload)
         settled = self._settled()
         # A row from before the CTI only changes its end.
         when = np.where(delta.start < settled, delta.end, delta.start)
         change = _Change.none(self._left.schema)
         if port == 0:
-            change = _Change.coming(delta, group)
-            goes = np.flatnonzero(delta.weight < 0)
-            if len(goes):
-                removed = self._leaving(delta.take(goes))
+            change = _Change.adding(delta, group)
+            old = np.flatnonzero(delta.weight < 0)
+            if len(old):
+                removed = self._leaving(delta.take(old))
                 # Where a row has been taken already, that is matched again with its new end.
-                np.minimum.at(when, goes[removed.owner], removed.end - 1)
-                change = change.but_without(removed)
+                np.minimum.at(when, old[removed.owner], removed.end - 1)
+                change = change.and_removing(removed)
                 removed.set_weight(np.zeros(len(removed), np.int64))
         self._latest = max(self._latest, greatest(delta.start))
         look = self._first_look(group, when)
-        if port == 0 and not self._is_asked(look):
-            self._stand_in_line(delta, group)
+        if port == 0 and not self._has_requests(look):
+            self._enqueue(delta, group)
             return Delta.empty(self.schema)
         parts: list[Delta] = []
         while len(look):
             left, found = self._waiting(change, look)
-            right = self._asking((delta, group) if port == 1 else None, look)
+            right = self._requests((delta, group) if port == 1 else None, look)
             self.rematched += len(left.key) + len(right.key)
-            before, after = match_lines(left, right, look)
+            before, after = match_queues(left, right, look)
             done = look.end == INFINITY
             if not done.all():
                 done |= ~_waiting_differs(left, before, after, len(look))
@@ -200,13 +201,13 @@ class ChronicleKernel(Operator):
             self._right.apply(delta, group)
         return Delta.concat(parts, self.schema)
 
-    def _is_asked(self, look: Look) -> bool:
-        """Whether a right row of these keys comes at or after their first change."""
+    def _has_requests(self, look: Look) -> bool:
+        """Whether these keys have a right row at or after their first change."""
         return len(self._right.find(look.group, look.since, np.full(len(look), INFINITY))) > 0
 
-    def _stand_in_line(self, delta: Delta, group: Codes) -> None:
-        """Hold the left rows that come where nobody takes one."""
-        change = _Change.coming(delta, group)
+    def _enqueue(self, delta: Delta, group: Codes) -> None:
+        """Hold new left rows of keys without right rows that could take them."""
+        change = _Change.adding(delta, group)
         rows, ones = change.rows, np.ones(len(change.group), np.int64)
         line = Delta(rows.payload, rows.start, leaves_untaken(rows.end), ones)
         self._left.add(line, change.group, (rows.end,))
@@ -223,8 +224,8 @@ class ChronicleKernel(Operator):
         step = max(self._node.longest // _FIRST_LOOK, 1)
         return Look(keys, since, until, np.minimum(until, INFINITY - step) + step)
 
-    def _waiting(self, change: _Change, look: Look) -> tuple[Waiting, Hits]:
-        """The left rows that are in the line during a look, and where they are held."""
+    def _waiting(self, change: _Change, look: Look) -> tuple[Queue, Hits]:
+        """The left rows that are in the queue during a look, and where they are held."""
         found = self._left.find(look.group, look.since, look.end)
         own, key = change.during(look)
         held = found.delta()
@@ -234,19 +235,19 @@ class ChronicleKernel(Operator):
         )
         size = len(found)
         there = np.ones(size, np.bool_)
-        line = Waiting.in_order(
+        line = Queue.in_order(
             rows,
             np.concatenate([found.owner, key]),
             np.concatenate([held.end, own.leaves]),
-            np.concatenate([there, own.goes]),
-            np.concatenate([there, ~own.goes]),
+            np.concatenate([there, own.removed]),
+            np.concatenate([there, ~own.removed]),
             np.concatenate([np.arange(size), np.full(len(key), -1)]),
             self._widths[0],
         )
         return line, found
 
-    def _asking(self, change: tuple[Delta, Codes] | None, look: Look) -> Asking:
-        """The right rows that ask during a look; a change of them is not held yet."""
+    def _requests(self, change: tuple[Delta, Codes] | None, look: Look) -> Requests:
+        """The right rows that take left ones during a look; a change of them is not held yet."""
         found = self._right.find(look.group, look.since, look.end)
         rows, key = found.delta(), found.owner
         size = len(rows)
@@ -256,24 +257,24 @@ class ChronicleKernel(Operator):
             inside = delta if len(which) == len(delta) else delta.take(which)
             rows = Delta.concat([rows, inside], rows.schema)
             key = np.concatenate([key, number])
-        return Asking.in_order(rows, key, np.arange(len(rows)) >= size, self._widths[1])
+        return Requests.in_order(rows, key, np.arange(len(rows)) >= size, self._widths[1])
 
     def _move(
-        self, left: Waiting, right: Asking, after: Match, found: Hits, look: Look, done: Bools
+        self, left: Queue, right: Requests, after: Match, found: Hits, look: Look, done: Bools
     ) -> None:
-        """Hold the left rows of some keys until they leave the line now."""
+        """Hold the left rows of some keys until the time at which they leave the queue now."""
         end, leaves = left.end, left.leaves.copy()
         over = end <= look.end[left.key]
         leaves[over] = leaves_untaken(end[over])
         taken = after.taken >= 0
         leaves[taken] = right.start[after.taken[taken]] + 1
-        mine = done[left.key]
+        in_keys = done[left.key]
         held = left.place >= 0
-        moved = mine & left.after & (~held | (leaves != left.leaves))
+        moved = in_keys & left.after & (~held | (leaves != left.leaves))
         stale = np.zeros(len(found), np.bool_)
         stale[left.place[moved & held]] = True
-        gone = found.filter(stale)
-        gone.set_weight(np.zeros(len(gone), np.int64))
+        moved_from = found.filter(stale)
+        moved_from.set_weight(np.zeros(len(moved_from), np.int64))
         which = moved.nonzero()[0]
         rows = left.rows.take(left.order[which])
         ones = np.ones(len(which), np.int64)
@@ -281,24 +282,23 @@ class ChronicleKernel(Operator):
         self._left.add(line, look.group[left.key[which]], (rows.end,))
 
     def _changed_pairs(
-        self, left: Waiting, right: Asking, before: Match, after: Match, keys: Bools
+        self, left: Queue, right: Requests, before: Match, after: Match, keys: Bools
     ) -> Delta:
-        """The pairs of some keys that come, and those that go."""
+        """The pairs of some keys that are added and removed."""
         changed = (before.taken != after.taken) & keys[left.key]
-        comes = (changed & (after.taken >= 0)).nonzero()[0]
-        goes = (changed & (before.taken >= 0)).nonzero()[0]
-        lefts = np.concatenate([comes, goes])
+        added = (changed & (after.taken >= 0)).nonzero()[0]
+        removed = (changed & (before.taken >= 0)).nonzero()[0]
+        lefts = np.concatenate([added, removed])
         if not len(lefts):
             return Delta.empty(self.schema)
-        rights = np.concatenate([after.taken[comes], before.taken[goes]])
-        one, two = left.rows, right.rows
+        rights = np.concatenate([after.taken[added], before.taken[removed]])
         sides = (
-            TakenSide(one.payload, one.start, left.order[lefts]),
-            TakenSide(two.payload, two.start, right.order[rights]),
+            TakenSide(left.rows.payload, left.rows.start, left.order[lefts]),
+            TakenSide(right.rows.payload, right.rows.start, right.order[rights]),
         )
         start = right.start[rights]
         payload = self._result.of(sides, len(lefts))
-        weight = np.where(np.arange(len(lefts)) < len(comes), 1, -1)
+        weight = np.where(np.arange(len(lefts)) < len(added), 1, -1)
         return Delta(payload, start, start + 1, weight)
 
     # -------------------------------------------------------------------------------------- state
@@ -328,13 +328,13 @@ class ChronicleKernel(Operator):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Left rows that come and go, each by itself, with their groups; those that go with the time at
-    which they would have left the line."""
+    """Left rows that are added and removed, each by itself, with their groups; removed ones with
+    the time at which they would have left the queue."""
 
     rows: Delta
     group: Codes
     leaves: Times
-    goes: Bools
+    removed: Bools
 
     @classmethod
     def none(cls, schema: pa.Schema) -> _Change:
@@ -342,37 +342,37 @@ class _Change:
         return cls(Delta.empty(schema), nothing, nothing, np.empty(0, np.bool_))
 
     @classmethod
-    def coming(cls, delta: Delta, group: Codes) -> _Change:
-        """The rows that come with a change."""
+    def adding(cls, delta: Delta, group: Codes) -> _Change:
+        """The rows that a change adds."""
         if greatest(delta.weight) > 1 or least(delta.weight) < 1:
             unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
             delta, group = delta.take(unit), group[unit]
         size = len(delta)
         return cls(delta, group, np.full(size, INFINITY), np.zeros(size, np.bool_))
 
-    def but_without(self, removed: Hits) -> _Change:
-        """The same change, and rows that are held and go."""
+    def and_removing(self, removed: Hits) -> _Change:
+        """The same change, and held rows that it removes."""
         held = removed.delta()
-        goes = Delta(held.payload, held.start, removed.mark(0), held.weight)
+        rows = Delta(held.payload, held.start, removed.mark(0), held.weight)
         return _Change(
-            Delta.concat([self.rows, goes], self.rows.schema),
+            Delta.concat([self.rows, rows], self.rows.schema),
             np.concatenate([self.group, removed.group]),
             np.concatenate([self.leaves, held.end]),
-            np.concatenate([self.goes, np.ones(len(held), np.bool_)]),
+            np.concatenate([self.removed, np.ones(len(held), np.bool_)]),
         )
 
     def during(self, look: Look) -> tuple[_Change, Codes]:
-        """The rows that are in the line during a look, and the number of their key there."""
+        """The rows that are in the queue during a look, and the number of their key there."""
         which, key = look.contains(self.group, self.leaves, self.rows.start)
         if len(which) == len(self.group):
             return self, key
         part = _Change(
-            self.rows.take(which), self.group[which], self.leaves[which], self.goes[which]
+            self.rows.take(which), self.group[which], self.leaves[which], self.removed[which]
         )
         return part, key
 
 
-def _waiting_differs(left: Waiting, before: Match, after: Match, keys: int) -> Bools:
+def _waiting_differs(left: Queue, before: Match, after: Match, keys: int) -> Bools:
     """For each key, whether other left rows wait after the change than before it."""
     size = int(left.class_[-1]) + 1 if len(left.class_) else 0
     counts = (np.bincount(left.class_[match.waiting], minlength=size) for match in (before, after))

@@ -1,4 +1,4 @@
-"""Lines of a chronicle: who waits and who asks, by key and in order, and who takes whom."""
+"""The queues of a chronicle: left rows that wait and right rows that take them, by key, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.patterns.fifo import serve
 
-__all__ = ["Asking", "Look", "Match", "Waiting", "leaves_untaken", "match_lines"]
+__all__ = ["Look", "Match", "Queue", "Requests", "leaves_untaken", "match_queues"]
 
 _WIDER = 4
 """Each further look is this much wider."""
@@ -50,12 +50,13 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Left rows, each by itself, ordered by key, start, end and then by all columns. `rows` are as
-    they came, and `order` is where each stands among them.
+class Queue:
+    """Left rows, each by itself, ordered by key, start, end and then by all columns. `order` has
+    the position of each in `rows`.
 
-    `leaves` is when a row leaves the line: after it was taken, or after its end. `class_` is equal
-    for equal rows. `place` is where a row was found, -1 for one that comes or goes now.
+    `leaves` is when a row leaves the queue: after it was taken, or after its end. `class_` is equal
+    for equal rows. `place` is the position of a row among those that are held, -1 for one that is
+    added or removed now. `before` and `after` a change: whether it is in the queue.
     """
 
     rows: Delta
@@ -79,9 +80,9 @@ class Waiting:
         after: Bools,
         place: Codes,
         width: int,
-    ) -> Waiting:
-        """Of equal rows those that come now are first, then those that leave first: the ones that
-        wait at last are the same before and after a change."""
+    ) -> Queue:
+        """Of equal rows those that are added now are first, then those that leave first: the rows
+        that are left over are the same before and after a change."""
         turn = np.where(before, leaves, MIN_TIME)
         order, new = _ordered(rows, key, width, turn)
         return cls(
@@ -99,10 +100,9 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Right rows, equal ones as one, ordered by key, start and then by all columns; how often each
-    is there before and after a change. `rows` are as they came, and `order` is where one of each
-    stands among them."""
+class Requests:
+    """Right rows, equal ones as one, ordered by key, start and then by all columns; with the
+    weight of each before and after a change. `order` has the position of one of each in `rows`."""
 
     rows: Delta
     order: Codes
@@ -112,7 +112,7 @@ class Asking:
     after: Weights
 
     @classmethod
-    def in_order(cls, rows: Delta, key: Codes, changed: Bools, width: int) -> Asking:
+    def in_order(cls, rows: Delta, key: Codes, changed: Bools, width: int) -> Requests:
         order, new = _ordered(rows, key, width)
         class_ = new.cumsum() - 1
         first = order[new]
@@ -125,28 +125,28 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Who takes whom: for each left row the right row that takes it, or -1. `waiting` are the left
-    rows that wait in the end."""
+    """For each left row the right row that takes it, or -1; and the left rows that still wait in
+    the end."""
 
     taken: Codes
     waiting: Codes
 
 
-def match_lines(left: Waiting, right: Asking, look: Look) -> tuple[Match, Match]:
+def match_queues(left: Queue, right: Requests, look: Look) -> tuple[Match, Match]:
     """Serve the right rows with the left rows as they are before a change, and after it.
 
-    Both are one line: the keys after the change stand behind the same keys before it."""
+    Both are served at once: the keys after the change are numbered behind those before it."""
     keys = len(look)
     waiting, key, cut = _both(left.before.nonzero()[0], left.after.nonzero()[0], left.key, keys)
     each = np.arange(len(right.key))
-    asking, asked, _ = _both(
+    request, request_key, _ = _both(
         np.repeat(each, right.before), np.repeat(each, right.after), right.key, keys
     )
     numbers = np.arange(2 * keys)
     starts, ends, times, finals = on_one_axis(
         (key, left.start[waiting]),
         (key, left.end[waiting]),
-        (asked, right.start[asking]),
+        (request_key, right.start[request]),
         (numbers, np.concatenate([look.end, look.end])),
     )
     low, high = np.searchsorted(ends, times, "right"), np.searchsorted(starts, times, "right")
@@ -155,10 +155,10 @@ def match_lines(left: Waiting, right: Asking, look: Look) -> tuple[Match, Match]
         np.searchsorted(key, numbers, "left"), np.searchsorted(ends, finals, "right")
     )
     # Of each key the first item left after its last request, which is the largest.
-    np.maximum.at(first, asked, left_after)
+    np.maximum.at(first, request_key, left_after)
     paired = (item >= 0).nonzero()[0]
     takes = np.full(len(waiting), -1)
-    takes[item[paired]] = asking[paired]
+    takes[item[paired]] = request[paired]
     waits = np.arange(len(waiting)) >= first[key]
     matches = []
     for part in (slice(0, cut), slice(cut, None)):
@@ -179,8 +179,8 @@ def _both(before: Codes, after: Codes, key: Codes, keys: int) -> tuple[Codes, Co
 
 
 def leaves_untaken(end: Times) -> Times:
-    """When a row that nobody takes leaves the line: a tick after its end, so that it is told from a
-    row that was taken last before its end, and found when its end is changed."""
+    """When a row that is never taken leaves the queue: a tick after its end, so that it differs
+    from a row that was taken last before its end, and is found when its end is changed."""
     return np.where(end == INFINITY, INFINITY, end + 1)
 
 

@@ -117,9 +117,9 @@ class DetectKernel(Operator):
         whole = Delta.concat([held, delta], self._held.schema)
         codes = np.concatenate([found.owner, code])
         weights = [whole.weight]
-        # The keys as they become, and behind them the same keys as they were: found in one pass.
+        # The keys after the change, and behind them the same keys before it: found in one pass.
         # Matches that were over before the first change stay, so that where all events are earlier
-        # only the keys as they become are of interest.
+        # only the keys after the change are needed.
         if not self._node.overlap or (held.start >= self._changed_from(first)[found.owner]).any():
             weights.append(np.concatenate([held.weight, np.zeros(len(delta), np.int64)]))
         line = self._line(whole, codes, weights, len(keys))
@@ -127,7 +127,7 @@ class DetectKernel(Operator):
         return self._matches(line, *twice)
 
     def _changed_from(self, first: Times) -> Times:
-        """The first change of each key, given the first instance that it may change."""
+        """The first change of each key, from the first instance that it may change."""
         return first + (self._node.within - 1)
 
     def _line(self, rows: Delta, code: Codes, weights: Sequence[Weights], keys: int = 0) -> _Line:
@@ -139,7 +139,7 @@ class DetectKernel(Operator):
             rows, code, weights = _each_once(rows, code, weights)
             ranks = [rank_values(column) for column in rows.payload.columns]
             order = np.lexsort((*reversed(ranks), rows.start, code))
-        # A row that leaves and was never there is refused when the change is taken in.
+        # A removal of a row that was never there is refused when the change is applied.
         units = [np.repeat(order, np.maximum(weight[order], 0)) for weight in weights]
         unit = np.concatenate(units)
         begin = np.repeat(np.arange(len(units)) * keys, [len(part) for part in units])
@@ -149,8 +149,8 @@ class DetectKernel(Operator):
         return _Line(rows.payload, key, time, unit, unit)
 
     def _matches(self, line: _Line, keys: Codes, first: Times, last: Times) -> Delta:
-        """The matches of keys, of which the second half are the keys as they were: their matches
-        leave."""
+        """The matches of keys, of which the second half are the keys before a change: their
+        matches are taken back."""
         if not len(line.time):
             return Delta.empty(self.schema)
         if self._node.overlap:
@@ -178,9 +178,9 @@ class DetectKernel(Operator):
         frame = frame_of(line.rows, line.time[line.slot])
         true = []
         for event in self._node.automaton.events:
-            some = np.zeros(len(line.time), np.bool_)
-            some[line.slot[evaluate_mask(event.condition, frame)]] = True
-            true.append(~some if event.absent else some)
+            present = np.zeros(len(line.time), np.bool_)
+            present[line.slot[evaluate_mask(event.condition, frame)]] = True
+            true.append(~present if event.absent else present)
         return Events(line.key, line.time, {}, line.row, tuple(true))
 
     # --------------------------------------------------------------- instances that do not overlap
@@ -209,7 +209,7 @@ class DetectKernel(Operator):
     # -------------------------------------------------------------------------------------- state
 
     def _forget(self, before: int, cti: int) -> None:
-        """Events that no instance needs any more are gone."""
+        """Forget events that no instance needs any more."""
         if cti == INFINITY:
             self._held.clear()
             self._resume.clear()
@@ -241,10 +241,10 @@ class DetectKernel(Operator):
         at = after[which]
         places = on_one_axis((line.key, line.time))[0]
         tied = at - np.searchsorted(places, places[at], "left")
-        # Where no instance began since, the place that is known still holds.
-        known = self._resume_of(keys, before)
-        known = known.filter(after[known.owner] >= 0)
-        known.set_weight(np.zeros(len(known), np.int64))
+        # Where no instance began since, the place that is held stays.
+        replaced = self._resume_of(keys, before)
+        replaced = replaced.filter(after[replaced.owner] >= 0)
+        replaced.set_weight(np.zeros(len(replaced), np.int64))
         time = line.time[at]
         stays = time + self._node.within > cti
         payload = pa.RecordBatch.from_arrays(

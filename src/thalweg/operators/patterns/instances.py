@@ -181,7 +181,7 @@ class Matcher:
 
 
 def reachable(key: Codes, begin: Codes, following: Codes) -> Bools:
-    """Which positions a walk comes to that begins at `begin` of each key and goes on at
+    """Which positions a walk reaches that begins at `begin` of each key and goes on at
     `following` while the key is the same. In steps of powers of two.
 
     >>> reachable(np.array([0, 0, 0, 1]), np.array([0, 3]), np.array([2, 2, 3, 4])).tolist()

@@ -1,7 +1,7 @@
 """Aggregates over snapshot windows: per group and snapshot (a, b, keys + aggregates of the rows
 alive on [a, b)).
 
-What adds up comes from running sums over the endpoints; other aggregates look at each window's
+Aggregates that add up are running sums over the endpoints; other aggregates look at each window's
 rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
 """
 

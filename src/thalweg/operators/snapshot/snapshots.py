@@ -74,9 +74,9 @@ class Snapshots:
         begins = np.empty(2 * size, np.int64)
         begins[self.order] = self.last.searchsorted(np.arange(2 * size))
         row, window = ranges(begins[:size], begins[size:] - begins[:size])
-        wanted = np.zeros(len(self.start), np.bool_)
-        wanted[windows] = True
-        kept = wanted[window].nonzero()[0]
+        chosen = np.zeros(len(self.start), np.bool_)
+        chosen[windows] = True
+        kept = chosen[window].nonzero()[0]
         return row[kept], window[kept]
 
     def representatives(self, windows: Codes) -> Codes:
@@ -136,7 +136,7 @@ class _Part:
 
 
 class SnapshotKernel(Operator):
-    """The shared part. A subclass says which rows to keep and what a window's rows give."""
+    """The shared part. A subclass defines which rows are kept and the answer of a window's rows."""
 
     def __init__(
         self,
@@ -193,8 +193,7 @@ class SnapshotKernel(Operator):
         return (INFINITY if latest == INFINITY else max(time, self._gate.needed_for(latest)),)
 
     def _scoped(self, progress: Progress) -> Progress:
-        """What a promise says about groups: its scopes and column promises, where they are made of
-        the keys."""
+        """A promise with those scopes and column promises alone that are made of the keys."""
         if not (progress.scoped or progress.column_promises or progress.areas):
             return progress
         column_promises = rename_column_promises(
@@ -251,7 +250,7 @@ class SnapshotKernel(Operator):
 
     def _changed_from(self, delta: Delta, progress: Progress) -> Times:
         """The earliest time that each row may change: one that started before the CTI can only have
-        got another end, any other may be new or gone as a whole."""
+        got another end, any other may be new or taken back as a whole."""
         if not len(delta):
             return delta.start
         if not progress.speaks_of_groups and least(delta.start) >= progress.cti:
@@ -350,7 +349,7 @@ class SnapshotKernel(Operator):
         if self._gate.lags:
             until = np.minimum(until, part.until)
             missing = ((front == INFINITY) & (until < INFINITY)).nonzero()[0]
-            if len(missing):  # what comes next starts later than was looked
+            if len(missing):  # the next window starts later than was looked
                 late, since = group[missing], until[missing] - 1
                 later = self._held.find(late, since, np.full(len(missing), INFINITY))
                 np.minimum.at(front, missing[later.owner], later.start)

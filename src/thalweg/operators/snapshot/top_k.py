@@ -52,7 +52,7 @@ class Ranking:
         return best, rank[best]
 
     def answer(self, columns: list[pa.Array], rank: Codes) -> Rows:
-        """Rows as they are shown, with their ranks if asked for."""
+        """Rows as they are shown, with their ranks if the node has them."""
         if self._node.rank is not None:
             columns = [*columns, whole_column(rank)]
         return pa.RecordBatch.from_arrays(columns, schema=self._node.schema)

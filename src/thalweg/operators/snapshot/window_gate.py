@@ -1,8 +1,8 @@
 """The gate of snapshot windows: see `consistency`.
 
 The windows of a group leave in the order of time, so that those which wait are its last ones. They
-follow from the rows that are held: of each group the gate knows the first window that waits, and
-windows are given an answer when they leave.
+follow from the rows that are held: of each group the gate keeps the first window that waits, and
+windows are evaluated when they leave.
 
 State: of each group start and end of that window, which are not saved.
 """
@@ -101,7 +101,7 @@ class WindowGate(AnswerGate):
         return self.is_common and self.threshold < self._watermark
 
     def leaves(self, group: Callable[[], Codes], start: Times, end: Times) -> Bools:
-        """Which windows may leave; their groups are asked for if promises speak of groups."""
+        """Which windows may leave; `group` is called where promises are for groups."""
         return self._may_leave(
             start, end, lambda: self._keys_of(group()), self._watermark, self._progress
         )

@@ -148,8 +148,8 @@ def assigner_for(node: WidAggregate | WidApply) -> Assigner:
         return own
     if kind.context:
         raise PlanError(
-            f"{node.label}: the windows of {kind} depend on other tuples, which `wids` is not "
-            "given; write an assigner for it."
+            f"{node.label}: the windows of {kind} depend on other tuples, which `wids` does "
+            "not see; write an assigner for it."
         )
     return MembershipAssigner(kind)
 
