@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Bools, Codes, Rows, encode, equal_pairs, take_column, used_codes
+from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.state.hits import Hits
@@ -94,8 +94,16 @@ class Arrangement:
     # --------------------------------------------------------------------------------------------
     # change
 
-    def apply(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
-        """Add rows and take rows away. A row that is taken away and was never there is an error."""
+    def apply(
+        self,
+        delta: Delta,
+        group: Codes,
+        marks: tuple[Times, ...] = (),
+        *,
+        by_marks: bool = False,
+        strict: bool = True,
+    ) -> None:
+        """Add rows and take rows away (see `remove`), with `by_marks` only those of equal marks."""
         if not len(delta):
             return
         if least(delta.weight) > 0:
@@ -103,15 +111,18 @@ class Arrangement:
             return
         new = delta.weight > 0
         size, count = len(delta), int(np.count_nonzero(new))
+        sought = marks if by_marks else ()
         if size <= _TAIL and new[size - count :].all():  # as the delta of a batch has them
             cut = size - count
             self.add(delta.slice(cut, size), group[cut:], tuple(mark[cut:] for mark in marks))
-            self.remove(delta.slice(0, cut), group[:cut])
+            sought = tuple(mark[:cut] for mark in sought)
+            self.remove(delta.slice(0, cut), group[:cut], sought, strict=strict)
             return
         if count:
             self.add(delta.filter(new), group[new], tuple(mark[new] for mark in marks))
         old = ~new
-        self.remove(delta.filter(old), group[old])
+        sought = tuple(mark[old] for mark in sought)
+        self.remove(delta.filter(old), group[old], sought, strict=strict)
 
     def add(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
         """Keep rows of positive weight."""
@@ -250,11 +261,7 @@ class Arrangement:
         found = self._of_lifetime(group, rows.start, rows.end)
         for at, mark in enumerate(marks):
             found = found.filter(found.mark(at) == mark[found.owner])
-        if not len(found) or not rows.payload.num_columns:
-            return found
-        probes = [take_column(column, found.owner) for column in rows.payload.columns]
-        held = [found.column(name) for name in rows.payload.schema.names]
-        return found.filter(equal_pairs(probes, held))
+        return found.equal_to(rows.payload)
 
     def _of_lifetime(self, group: Codes, start: Times, end: Times) -> Hits:
         """For each probe the rows of its group that start and end at its times."""

@@ -20,6 +20,7 @@ from thalweg.model.rows import (
     Rows,
     concat_rows,
     distinct_codes,
+    equal_pairs,
     take_column,
     take_rows,
 )
@@ -121,6 +122,14 @@ class Hits:
             if kept.any():
                 parts.append((run, at[kept]))
         return Hits(self.schema, self.owner[mask], parts)
+
+    def equal_to(self, probes: Rows) -> Hits:
+        """The hits that are equal to the row that found them, in the columns of `probes`."""
+        if not len(self) or not probes.num_columns:
+            return self
+        sought = [take_column(column, self.owner) for column in probes.columns]
+        held = [self.column(name) for name in probes.schema.names]
+        return self.filter(equal_pairs(sought, held))
 
     def units(self) -> Hits:
         """Each row repeated by its weight."""

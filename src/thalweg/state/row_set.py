@@ -53,17 +53,8 @@ class RowSet(Arrangement):
     def change(self, rows: Delta, marks: tuple[Times, ...] = (), *, strict: bool = True) -> None:
         """Add rows and take rows away. A row is taken away only where its marks are equal too;
         unless `strict`, a row that is not there is ignored."""
-        if not len(rows):
-            return
-        group = self.groups_of(rows)
-        new = rows.weight > 0
-        if new.all():
-            self.add(rows, group, marks)
-            return
-        if new.any():
-            self.add(rows.filter(new), group[new], tuple(mark[new] for mark in marks))
-        old = ~new
-        self.remove(rows.filter(old), group[old], tuple(mark[old] for mark in marks), strict=strict)
+        if len(rows):
+            self.apply(rows, self.groups_of(rows), marks, by_marks=True, strict=strict)
 
     def find_rows(self, rows: Delta) -> Hits:
         """For each row those that are held and equal it."""

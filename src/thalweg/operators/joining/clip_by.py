@@ -23,7 +23,7 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, MovedEnds
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, equal_pairs, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.joining.both_sides import BothSides
@@ -110,21 +110,14 @@ class ClipByKernel(Operator):
             keyed, group = keyed.filter(keep), group[keep]
         end = np.minimum(keyed.end, self._cuts(group, keyed.start))
         result = Delta(keyed.payload, keyed.start, end, keyed.weight)
-        if not len(result) or least(result.weight) > 0:
-            self._left.add(result, group, (keyed.end,))
-        else:
-            added, removed = result.weight > 0, result.weight < 0
-            self._left.add(result.filter(added), group[added], (keyed.end[added],))
-            self._left.remove(result.filter(removed), group[removed], (keyed.end[removed],))
+        self._left.apply(result, group, (keyed.end,), by_marks=True)
         return Delta.concat([*answers, self._shown(result)], self.schema)
 
     def _is_held(self, rows: Delta, group: Codes, settled: Times) -> Bools:
         """Which rows, that started before their promise, have a result that is not settled."""
         found = self._left.find(group, settled - 1, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
-        if len(found) and rows.payload.num_columns:
-            probes = take_rows(rows.payload, found.owner)
-            found = found.filter(equal_pairs(probes.columns, found.payload().columns))
+        found = found.equal_to(rows.payload)
         held = np.zeros(len(rows), np.bool_)
         held[found.owner] = True
         return held

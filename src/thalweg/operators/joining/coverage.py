@@ -24,7 +24,7 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Revision
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, equal_pairs, take_rows
+from thalweg.model.rows import Codes, Rows, take_rows
 from thalweg.model.time import INFINITY, Times, least
 from thalweg.operators.base import rename_scopes
 from thalweg.operators.joining.outer import OuterKernel
@@ -126,9 +126,7 @@ class CoverageKernel(OuterKernel):
         start = delta.start[old]
         found = self._held[port].find(group[old], np.maximum(start, promised[old] - 1), start + 1)
         found = found.filter(found.start == start[found.owner])
-        probes = take_rows(delta.payload, old[found.owner])
-        if len(found) and probes.num_columns:
-            found = found.filter(equal_pairs(probes.columns, found.payload().columns))
+        found = found.equal_to(take_rows(delta.payload, old))
         since[old[found.owner]], begin[old[found.owner]] = found.mark(0), found.mark(1)
         return since, begin
 

@@ -24,7 +24,7 @@ from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode_together, equal_pairs
+from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode_together
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
@@ -140,11 +140,7 @@ class ChronicleKernel(Operator):
         since = np.full(len(rows), self._settled())
         found = self._left.find(self._state.groups(rows.payload), since, rows.start + 1)
         found = found.filter(found.start == rows.start[found.owner])
-        if not len(found):
-            return found
-        probes = rows.payload.take(pa.array(found.owner))
-        held = found.payload(probes.schema.names)
-        return found.filter(equal_pairs(probes.columns, held.columns))
+        return found.equal_to(rows.payload)
 
     def _leaving(self, rows: Delta) -> Hits:
         """The rows that a change takes away; of equal ones those that leave the queue first."""

@@ -1,4 +1,4 @@
-"""The queues of a chronicle: left rows that wait and right rows that take them, by key, in order."""
+"""The queues of a chronicle: left rows that wait and right rows that take them, in order by key."""
 
 from __future__ import annotations
 
