@@ -24,7 +24,7 @@ SALES = tw.source("sales", {"item": "string", "price": "double", "qty": "int64"}
             "Stream has no 'withColumn'; here it is with_columns.",
         ),
         (lambda: SALES.tumbling(10).agg(), "WindowedStream has no 'agg'; here it is aggregate."),
-        (lambda: SALES.group_by("item").agg(), "GroupedStream has no 'agg'."),
+        (lambda: SALES.group_by("item").agg(), "here it is aggregate behind a window"),
         (lambda: SALES.to_pandas(1), "here it is tw.table(stream).to_pandas()."),
         (lambda: SALES.tumblin(10), "Stream has no 'tumblin'. Did you mean 'tumbling'?"),
         (lambda: tw.sum("qty"), "thalweg has no 'sum'; here it is sum_."),

@@ -101,7 +101,7 @@ def test_whatever_the_form(engine: Any) -> None:
     ("text", "error", "says"),
     [
         ("fn.threshold(id, id)", ExpressionError, "takes 1 arguments; got 2"),
-        ("fn.thershold(id)", ExpressionError, "nobody has registered a function 'fn.thershold'"),
+        ("fn.thershold(id)", ExpressionError, "no function 'fn.thershold' is registered"),
         ("fn.threshold('a')", TypeMismatchError, "argument 1 must be int64"),
     ],
 )

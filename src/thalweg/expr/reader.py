@@ -228,7 +228,8 @@ class ExpressionReader:
         if own is None:
             self.source.refuse_node(
                 node,
-                f"{node.sql()} is not supported in an expression: there is no function {full!r}.",
+                f"{node.sql()} is not supported in an expression: no function {full!r} is "
+                "registered (see udm.function).",
             )
         return user_call(own, tuple(self.convert(arg) for arg in inner.expressions))
 

@@ -37,7 +37,7 @@ class SourceProgress:
     'a row at 55 or later (the newest is 40, disorder 5)'
     >>> source.set_clock(100)
     >>> source.promise_by_timer(), source.set_clock(110), source.promise_by_timer()
-    (-9223372036854775808, None, 108)
+    (-4611686018427387904, None, 108)
     """
 
     name: str

@@ -6,10 +6,9 @@ chain is also cut at L, L + m, L + 2m, ..., L being the first multiple of m afte
 start if that is itself a multiple, and the second if it is not. Ends of the input do not matter.
 
 State, by group, in an arrangement: rows whose session end has not been passed by the CTI, and the
-last settled row of each open chain, marked with the chain's first start; while few rows are held,
-some that are not needed any more. A batch looks at the groups that it touches, a CTI at those of
-which something has ended; a CTI for a group frees that group alone. Progress passes: a later start
-moves only ends that lie after it.
+last settled row of each open chain, marked with the chain's first start. A batch looks at the
+groups that it touches, a CTI at those of which something has ended; a CTI for a group frees that
+group alone. Progress passes: a later start moves only ends that lie after it.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ from thalweg.state import Arrangement, Hits
 
 __all__ = ["SessionLifetimeKernel"]
 
-_FEW = 64
-"""So many rows may stay though nothing needs them."""
-
 
 class SessionLifetimeKernel(Operator):
     """
@@ -61,8 +57,6 @@ class SessionLifetimeKernel(Operator):
         """Rows over [start, start + timeout), marked with the first start of their chain."""
         self._over = np.empty(0, np.int64)
         """By group, the earliest time after which one of its rows is not needed any more."""
-        self._kept = 0
-        """How many rows were needed when that was last looked at."""
         self._cti = MIN_TIME
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -74,7 +68,7 @@ class SessionLifetimeKernel(Operator):
         self._cti = max(self._cti, batch.progress.cti)
         if self._cti == INFINITY:
             self._clear()
-        elif promised.scopes or (moved and not self._holds_few()):
+        elif moved or promised.scopes:
             self._forget(promised)
         times = zip(promised.scopes, promised.times.tolist(), strict=True)
         later = {scope: time for scope, time in times if time > self._cti}
@@ -139,11 +133,6 @@ class SessionLifetimeKernel(Operator):
     # --------------------------------------------------------------------------------------------
     # promises
 
-    def _holds_few(self) -> bool:
-        """Whether so few rows are held that it costs less to keep them than to look for those that
-        are not needed."""
-        return self._held.is_small and len(self._held) <= 2 * self._kept + _FEW
-
     def _forget(self, promised: GroupPromises) -> None:
         """Forget the rows that no later change can reach, of groups that have some."""
         settled = np.full(len(self._over), self._cti)
@@ -154,7 +143,6 @@ class SessionLifetimeKernel(Operator):
             self._over[due] = INFINITY
             self._settle(self._held.of_groups(due), settled)
             self._held.purge(MIN_TIME)
-        self._kept = len(self._held)
         if self._groups.index.is_untidy:
             moved = self._groups.index.keep(self._held.groups())
             self._held.renumber(moved)
@@ -181,7 +169,7 @@ class SessionLifetimeKernel(Operator):
     def _clear(self) -> None:
         self._held.clear()
         self._groups.clear()
-        self._over, self._kept = np.empty(0, np.int64), 0
+        self._over = np.empty(0, np.int64)
 
     def snapshot(self) -> Slices:
         return {
