@@ -9,8 +9,8 @@ compared with.
 
 from __future__ import annotations
 
-from thalweg.operators.hopping.cells import Numbers
-from thalweg.operators.hopping.table_panes import TablePanesKernel
+from thalweg.operators.window.grid.cells import Numbers
+from thalweg.operators.window.grid.table_panes import TablePanesKernel
 
 __all__ = ["InOrderTable"]
 

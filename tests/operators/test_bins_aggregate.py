@@ -13,8 +13,8 @@ from tests.operators.test_wid_aggregate import ADDS, BOUNDED, aggregate
 from thalweg import Engine, count, cti, point, sum_
 from thalweg import rows as arrival
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
 from thalweg.operators.registry import kernel_for
+from thalweg.operators.window.grid.bins_aggregate import BinsAggregateKernel
 from thalweg.plan.nodes import WidAggregate
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source

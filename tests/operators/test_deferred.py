@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import thalweg as tw
-from thalweg.operators.hopping import deferred
+from thalweg.operators.window.grid import deferred
 from thalweg.testing import CONSISTENCIES
 
 COLUMNS = {"k": "int64", "v": "int64"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thalweg import count
 from thalweg.model.batch import Batch
-from thalweg.operators.hopping.panes import PanesKernel
+from thalweg.operators.window.grid.panes import PanesKernel
 from thalweg.plan.nodes import Panes, Source
 from thalweg.windows import HoppingWindow
 

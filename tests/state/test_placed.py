@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from thalweg.model.rows import Bools, Rows
-from thalweg.operators.hopping.cells import Cells
+from thalweg.operators.window.grid.cells import Cells
 from thalweg.state.placed import PlacedSlices
 from thalweg.state.slices import Slices
 

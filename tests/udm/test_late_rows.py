@@ -16,10 +16,10 @@ from thalweg.model.batch import Batch
 from thalweg.model.rows import Codes, Rows
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.modules.module_kernel import ModuleKernel
-from thalweg.operators.modules.paned_apply import PanedApplyKernel
-from thalweg.operators.snapshot.snapshot_apply import SnapshotApplyKernel
 from thalweg.operators.window.engine import WindowEngine
+from thalweg.operators.window.modules.module_kernel import ModuleKernel
+from thalweg.operators.window.modules.paned_apply import PanedApplyKernel
+from thalweg.operators.window.snapshot.snapshot_apply import SnapshotApplyKernel
 from thalweg.state import Hits
 
 SCHEMA = pa.schema([("v", pa.float64())])

@@ -11,7 +11,7 @@ from tests.udm.modules import MINE
 from tests.udm.test_laws import WINDOWS, apply
 from thalweg.expr import col
 from thalweg.model import INFINITY, MIN_TIME
-from thalweg.operators.modules.module_kernel import ModuleKernel
+from thalweg.operators.window.modules.module_kernel import ModuleKernel
 from thalweg.plan.nodes import Source, WindowApply
 from thalweg.testing.strategies import KEYED
 from thalweg.windows import Window

@@ -12,14 +12,14 @@ from thalweg.errors import UnknownColumnError, WindowError
 from thalweg.model import Batch, batches_of
 from thalweg.model.elements import Element
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.adaptation import (
+from thalweg.operators.window.grid.adaptation import (
     Monitor,
     eager_bytes,
     lazy_bytes,
     lower_threshold,
     threshold,
 )
-from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel
 from thalweg.plan.nodes import WindowAggregate
 
 

@@ -16,9 +16,9 @@ from thalweg.graph.query_graph import QueryGraph
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.final_gate import FinalGateKernel
-from thalweg.operators.hopping.fill import FillKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
+from thalweg.operators.window.grid.fill import FillKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Merge, Node, Source, WindowAggregate, find, walk
 from thalweg.plan.rules import optimize

@@ -8,25 +8,12 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.bins_aggregate import BinsAggregateKernel
-from thalweg.operators.hopping.bucket_aggregate import BucketAggregateKernel
-from thalweg.operators.hopping.deferred import DeferredKernel
-from thalweg.operators.hopping.grid_operator import GridOperator
-from thalweg.operators.hopping.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.hopping.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
-from thalweg.operators.hopping.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
-from thalweg.operators.hopping.panes import CombinePanesKernel, PanesKernel
-from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
-from thalweg.operators.hopping.table_panes import TablePanesKernel
 from thalweg.operators.joining.clip_by import ClipByKernel
 from thalweg.operators.joining.coverage import CoverageKernel
 from thalweg.operators.joining.join import JoinKernel
 from thalweg.operators.joining.match_join import MatchJoinKernel
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.named_inputs import merged_source_kernel
-from thalweg.operators.modules.grid_apply import GridApplyKernel
-from thalweg.operators.modules.paned_apply import PanedApplyKernel
-from thalweg.operators.modules.window_apply import WindowApplyKernel
 from thalweg.operators.patterns.chronicle import ChronicleKernel
 from thalweg.operators.patterns.detect import DetectKernel
 from thalweg.operators.rows.alter_lifetime import AlterLifetimeKernel
@@ -48,10 +35,6 @@ from thalweg.operators.rows.shift import ShiftKernel
 from thalweg.operators.rows.stitch import StitchKernel
 from thalweg.operators.rows.union import UnionKernel
 from thalweg.operators.rows.where import WhereKernel
-from thalweg.operators.snapshot.distinct import DistinctKernel
-from thalweg.operators.snapshot.snapshot_aggregate import SnapshotAggregateKernel
-from thalweg.operators.snapshot.snapshot_apply import SnapshotApplyKernel
-from thalweg.operators.snapshot.top_k import TopKKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
 from thalweg.operators.window.build import (
@@ -60,6 +43,23 @@ from thalweg.operators.window.build import (
     wid_engine,
     wid_module_engine,
 )
+from thalweg.operators.window.grid.bins_aggregate import BinsAggregateKernel
+from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.window.grid.deferred import DeferredKernel
+from thalweg.operators.window.grid.grid_operator import GridOperator
+from thalweg.operators.window.grid.hopping_aggregate import HoppingAggregateKernel
+from thalweg.operators.window.grid.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.window.grid.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
+from thalweg.operators.window.grid.panes import CombinePanesKernel, PanesKernel
+from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
+from thalweg.operators.window.grid.table_panes import TablePanesKernel
+from thalweg.operators.window.modules.grid_apply import GridApplyKernel
+from thalweg.operators.window.modules.paned_apply import PanedApplyKernel
+from thalweg.operators.window.modules.window_apply import WindowApplyKernel
+from thalweg.operators.window.snapshot.distinct import DistinctKernel
+from thalweg.operators.window.snapshot.snapshot_aggregate import SnapshotAggregateKernel
+from thalweg.operators.window.snapshot.snapshot_apply import SnapshotApplyKernel
+from thalweg.operators.window.snapshot.top_k import TopKKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
 from thalweg.windows import HoppingWindow, SnapshotWindow

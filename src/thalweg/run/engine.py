@@ -32,9 +32,9 @@ from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY, Duration, TimeLike, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
+from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods

@@ -29,10 +29,10 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
+from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower

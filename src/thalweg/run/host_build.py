@@ -15,10 +15,10 @@ from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.final_gate import FinalGateKernel
-from thalweg.operators.hopping.fill import FillKernel
-from thalweg.operators.hopping.whole_windows import WholeWindowsKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
+from thalweg.operators.window.grid.fill import FillKernel
+from thalweg.operators.window.grid.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Select, Source, WindowAggregate, walk
 from thalweg.run.later_rows import LaterRows

@@ -27,11 +27,11 @@ from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.whole_windows import WholeWindowsKernel
 from thalweg.operators.merging.named_inputs import InputChange, MergeStep, NamedInputsKernel
-from thalweg.operators.modules.dead_letters import WritesLetters
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
+from thalweg.operators.window.grid.whole_windows import WholeWindowsKernel
+from thalweg.operators.window.modules.dead_letters import WritesLetters
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.modules.dead_letters import DEAD_LETTERS
+from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import Explanation
 from thalweg.shards.egress import (

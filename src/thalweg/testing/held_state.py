@@ -24,9 +24,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.base import Operator, Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.hopping.deferred import DeferredKernel
-from thalweg.operators.hopping.promised_groups import PromisedGroupsKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
+from thalweg.operators.window.grid.deferred import DeferredKernel
+from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
 
 __all__ = ["CASES", "NO_QUERY", "Case", "HeldState", "stateful_kernels"]
 

@@ -14,7 +14,7 @@ from thalweg.operators.window.by_time import (
 from thalweg.operators.window.counts import CountAssigner
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.operators.window.landmark import LandmarkAssigner
-from thalweg.operators.window.modules import ModuleValues
+from thalweg.operators.window.module_values import ModuleValues
 from thalweg.operators.window.sessions import SessionAssigner
 from thalweg.operators.window.values import PartialValues, RowValues, Values
 from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, WindowAggregate, WindowApply

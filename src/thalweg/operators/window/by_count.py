@@ -32,7 +32,6 @@ from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import ranges
-from thalweg.operators.hopping.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.assigner import (
     Change,
     Ordered,
@@ -42,6 +41,7 @@ from thalweg.operators.window.assigner import (
     repeated,
 )
 from thalweg.operators.window.by_time import frames_by_tuple
+from thalweg.operators.window.grid.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SlideByTuple, SlidingRows

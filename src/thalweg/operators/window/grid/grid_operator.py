@@ -1,0 +1,247 @@
+"""The loop of windows on a grid: take rows in, revise, release, close, save.
+
+    batch    rows are held; windows that are out answer again where the rows change them     revise
+    CTI      windows that may answer now do                                                  answer
+             what only closed windows need is forgotten                                      close
+
+A kernel is a store of rows or of partial results by group. It says how rows are held and what
+windows give; which windows these are, and when, follows from the `Release` alone. After the last
+CTI nothing is held. Numbers of groups that no row refers to are given to other groups.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.progress import Progress
+from thalweg.model.rows import Codes, Rows, used_codes
+from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, greatest, least
+from thalweg.operators.base import Operator, Slices
+from thalweg.operators.window.grid.hopping_grid import Grid, Release
+from thalweg.progress.frontier import Consistency
+from thalweg.state.key_index import KeyIndex
+from thalweg.windows import HoppingWindow
+
+__all__ = ["Arrivals", "ComparingGridOperator", "GridOperator"]
+
+R = TypeVar("R")
+"""Rows in the form in which a kernel holds them."""
+C = TypeVar("C")
+"""Changes of answers."""
+
+
+@dataclass(slots=True)
+class Arrivals(Generic[R]):
+    """The changes of a batch as they are held: the group of each, and its windows, which are
+    first .. beyond - 1. Where some are `late`, they are in windows that may have answers out."""
+
+    rows: R
+    group: Codes
+    first: Codes
+    beyond: Codes
+    late: bool = False
+
+
+class GridOperator(Operator, Generic[R, C]):
+    """A kernel of windows on a grid."""
+
+    def _place_on(self, window: HoppingWindow, consistency: Consistency) -> None:
+        self._grid = Grid(window)
+        self._release = Release(consistency, grid=self._grid)
+
+    @property
+    def release(self) -> Release:
+        """Which windows are closed and which are out. Where groups have promises of their own, its
+        watermark may be moved."""
+        return self._release
+
+    # --------------------------------------------------------------------------------------------
+    # the loop
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        release = self._release
+        changes: list[C] = []
+        if len(batch):
+            self._take_in(batch, changes)
+        out = release.released
+        ended = release.advance(batch.progress.cti)
+        if release.released > out:
+            changes.append(self.answer(out + 1, release.released))
+        answers = self.to_batch(changes, Progress(self.promise()))
+        if release.cti == INFINITY:
+            self.clear()
+        else:
+            if ended:
+                self.close(release.expired)
+            self._reuse_numbers()
+        return answers
+
+    def _take_in(self, batch: Batch, changes: list[C]) -> None:
+        """Hold the rows of a batch; add what changes of the answers that are out."""
+        release = self._release
+        delta = self.project(batch)
+        release.see(delta.start, delta.end)
+        beyond_of = self._grid.beyond if release.endless else self._grid.beyond_finite
+        arrivals = self.read(delta, self._grid.first(delta.start), beyond_of(delta.end))
+        if arrivals is None:
+            return
+        if least(arrivals.first) <= release.released:
+            arrivals.late = True
+            low, length = release.open_windows(arrivals.first, arrivals.beyond)
+            if np.count_nonzero(length):
+                changes.append(self.revise(arrivals, low, length))
+                return
+        self.hold(arrivals)
+
+    def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
+        """Windows that end before the time give no answer any more. A promise follows from the CTI
+        alone."""
+        release = self._release
+        if unwanted[0] <= MIN_TIME:
+            return
+        last = self._grid.last_ending_by(min(time, MAX_TIME) - 1)
+        if last > release.closed:
+            self.pass_over(last)
+            release.pass_over(last)
+            self.close(self._grid.start(last + 1))
+            self._reuse_numbers()
+
+    def _reuse_numbers(self) -> None:
+        """Give the numbers of groups of which nothing is held to other groups."""
+        if self.index.is_untidy:
+            self.renumber(self.index.keep(self.held_groups()))
+
+    # --------------------------------------------------------------------------------------------
+    # rows in
+
+    def project(self, batch: Batch) -> Delta:
+        """The changes that a batch makes."""
+        return Delta.of_batch(batch)
+
+    @abstractmethod
+    def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[R] | None:
+        """Changes in the form in which they are held; their groups get numbers. None: no window
+        has any of them."""
+
+    @abstractmethod
+    def hold(self, arrivals: Arrivals[R]) -> None:
+        """Add changes to the state."""
+
+    # --------------------------------------------------------------------------------------------
+    # answers
+
+    @abstractmethod
+    def revise(self, arrivals: Arrivals[R], low: Codes, length: Codes) -> C:
+        """Hold changes, of which some affect windows that are out: for each change the first such
+        window and how many there are. Returns how the answers change."""
+
+    @abstractmethod
+    def answer(self, low: int, high: int) -> C:
+        """The windows low .. high answer for the first time."""
+
+    @abstractmethod
+    def to_batch(self, changes: Sequence[C], progress: Progress) -> Batch:
+        """Changes of answers as elements."""
+
+    def promise(self) -> int:
+        """The CTI of the answers."""
+        return self._grid.promise(self._release.cti)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        return (self._grid.needs(time),)
+
+    # --------------------------------------------------------------------------------------------
+    # state
+
+    @property
+    @abstractmethod
+    def index(self) -> KeyIndex:
+        """The numbers of groups."""
+
+    @abstractmethod
+    def close(self, expired: int) -> None:
+        """Forget what only the windows up to `release.closed` need, and rows that have ended by a
+        time."""
+
+    def pass_over(self, last: int) -> None:
+        """The windows up to `last` will close without an answer."""
+        return
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget everything."""
+
+    @abstractmethod
+    def held_groups(self) -> Codes:
+        """The numbers of groups of which something is held, in order."""
+
+    @abstractmethod
+    def renumber(self, moved: Codes) -> None:
+        """Groups have new numbers, in the same order; -1: the group is forgotten."""
+
+    def groups(self) -> list[pa.Array]:
+        """The keys of all groups that have numbers, in the order of the numbers."""
+        return self.index.columns(np.arange(len(self.index)))
+
+    def close_groups(self, closed: Codes) -> None:
+        """Forget what windows need that are closed for a group: for the number of each group the
+        last such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
+        holds."""
+        self.drop_closed(closed)
+        self._reuse_numbers()
+
+    @abstractmethod
+    def drop_closed(self, closed: Codes) -> None:
+        """`close_groups`, without giving numbers to other groups."""
+
+    @abstractmethod
+    def save(self) -> Slices:
+        """What is held, as Arrow."""
+
+    @abstractmethod
+    def load(self, slices: Mapping[str, Rows]) -> None:
+        """Back to what was held. The release is restored before."""
+
+    def snapshot(self) -> Slices:
+        return {"release": self._release.to_rows(), **self.save()}
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        self._release.restore(slices["release"])
+        self.load({name: rows for name, rows in slices.items() if name != "release"})
+
+
+class ComparingGridOperator(GridOperator[R, Delta]):
+    """A kernel that revises windows by evaluating them before and after a change: the windows from
+    the first to the last that the change affects, of the groups that it touches."""
+
+    @abstractmethod
+    def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
+        """The answers of the windows low .. high, of all groups or of some."""
+
+    def shown(self, low: int, high: int, groups: Codes) -> Delta:
+        """The answers of some windows and groups that are out."""
+        return self.evaluate(low, high, groups)
+
+    def revise(self, arrivals: Arrivals[R], low: Codes, length: Codes) -> Delta:
+        late = length.nonzero()[0]
+        begin = low[late]
+        first, last = least(begin), greatest(begin + length[late]) - 1
+        touched = used_codes([arrivals.group[late]])
+        before = self.shown(first, last, touched)
+        self.hold(arrivals)
+        after = self.evaluate(first, last, touched)
+        return Delta.concat([after, before.negate()], self.schema)
+
+    def answer(self, low: int, high: int) -> Delta:
+        return self.evaluate(low, high)
+
+    def to_batch(self, changes: Sequence[Delta], progress: Progress) -> Batch:
+        return Delta.concat(changes, self.schema).to_batch(progress)

@@ -1,0 +1,78 @@
+"""Instants of count windows: which of the settled ones windows to come may begin with.
+
+An instant is settled when no row can come before it or at it. Of the settled instants of a
+partition the last N - 1 may begin windows to come, so that no promise passes the first of them, and
+rows before it are needed by windows that are open alone.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+
+from thalweg.model.rows import Codes, used_codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.modules.event_index import EventIndex
+from thalweg.operators.window.modules.window_frames import CountFrame
+from thalweg.progress.frontier import Line
+
+__all__ = ["CountInstants"]
+
+
+class CountInstants:
+    def __init__(self, frame: CountFrame, events: EventIndex) -> None:
+        self._frame, self._events = frame, events
+        self.clear()
+
+    def clear(self) -> None:
+        self._begins: Times = np.empty(0, np.int64)
+        """Of each partition the first instant that a window to come may begin with; infinity where
+        there is none."""
+
+    def renumber(self, moved: Codes) -> None:
+        """Partitions have new numbers."""
+        self._begins = moved_to(self._begins, moved, INFINITY)
+
+    @overload
+    def line(self, cti: int) -> int: ...
+    @overload
+    def line(self, cti: Times) -> Times: ...
+    def line(self, cti: Times | int) -> Times | int:
+        """Instants before it are settled."""
+        return cti - 1 if self._frame.strict else cti
+
+    def begins(self, partition: Codes) -> Times:
+        """The first instant of windows to come, of some partitions."""
+        self._begins = grown(self._begins, partition, INFINITY)
+        return self._begins[partition]
+
+    def first(self) -> int:
+        """The first instant of windows to come, of all partitions."""
+        return int(self._begins.min(initial=INFINITY))
+
+    def settle(self, before: Line, settled: Line, partition: Codes | None = None) -> None:
+        """A promise has moved, for all partitions or for some: look which of the settled instants
+        windows to come may begin with."""
+        if partition is None:
+            low = MIN_TIME if before.common == MIN_TIME else self.line(before.common)
+            news = self._events.between(low, self.line(settled.common))
+            partition = used_codes([news.partition])
+        if not len(partition):
+            return
+        since = self.begins(partition)
+        since = np.where(since == INFINITY, MIN_TIME, since - 1)
+        time = np.full(len(partition), settled.of(partition))
+        rows = self._events.find(partition, since, self.line(time))
+        some, first = self._frame.needed(rows.partition, rows.since)
+        self._begins[partition] = INFINITY
+        self._begins[some] = first
+        self._begins[partition[time == INFINITY]] = INFINITY
+
+    def first_open(self, time: int) -> int:
+        """The first instant that a window to come may begin with, once a time is promised."""
+        line = self.line(time)
+        rows = self._events.between(MIN_TIME, line)
+        _, first = self._frame.needed(rows.partition, rows.since)
+        return min(line, int(first.min(initial=INFINITY)))

@@ -1,0 +1,512 @@
+"""Modules over windows of any kind: user-defined aggregates and operators.
+
+Meaning. Per group and window with at least one row: what the module makes of the window's rows,
+clipped and stamped (see `plan.nodes.WindowApply`). A window answers when it may (see
+`consistency`); an empty window gives nothing. Null keys are a group of their own; duplicates are
+rows like others.
+
+A batch goes through four phases: the windows it affects are found (their rows change, or what the
+module sees of their lifetimes); what they have answered is taken back; the two indices are updated,
+which may split, merge, make and remove windows (see `reframing`); the affected windows answer
+again. After that the windows answer that may with the new CTI. All of it looks at the stretches of
+time that the batch touches, found by search in the two indices.
+
+Taking back. What a window has answered is kept, or, when that is more than its own rows and the
+module is deterministic, computed again from the old rows and compared with a checksum. Now and then
+what was kept is computed again too: where the two differ the module is not deterministic, and that
+is a failure.
+
+State. The window index: windows that are not closed. The event index: rows of those windows, rows
+that count windows to come may need, and rows whose end may still move. A promise for one group
+closes the windows of that group, and frees all of it when the group has ended. A window is closed
+when the CTI has reached its end (passed it, where the end itself is an event's) and, if the module
+sees ends beyond the window, has passed the ends of all its rows.
+
+Promise. No output comes before the start of the earliest window that is not closed, nor of one that
+may still come to be: that start is the CTI. It is the input's own where output is time-bound; with
+unrestricted stamps there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.errors import ModuleError
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
+from thalweg.model.names import internal
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
+from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.operators.base import Slices
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.window.held_rows import GroupPromises
+from thalweg.operators.window.modules.count_instants import CountInstants
+from thalweg.operators.window.modules.module_kernel import ModuleKernel
+from thalweg.operators.window.modules.reframing import Reframing
+from thalweg.operators.window.modules.window_entries import Answered, Entries
+from thalweg.operators.window.modules.window_frames import CountFrame, GridFrame, Reach, Regions
+from thalweg.plan.nodes import WindowApply
+from thalweg.progress.frontier import Frontier, Line
+
+__all__ = ["WindowApplyKernel"]
+
+_AHEAD, _PASSED = internal("ahead"), internal("passed")
+_NONE = np.empty(0, np.int64)
+
+
+class WindowApplyKernel(ModuleKernel):
+    """
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "double"}).snapshot().apply("median", "v")
+    >>> tw.table(query, {"s": [tw.insert({"v": 1.0}, 1, 5), tw.insert({"v": 2.0}, 1, 3)]})
+    [(1, 3, {'median': 1.5}), (3, 5, {'median': 1.0})]
+    """
+
+    def __init__(self, node: WindowApply, consistency: Consistency) -> None:
+        super().__init__(node, consistency)
+        self._frontier = Frontier(consistency)
+        self._reframing = Reframing(
+            self._module,
+            self._frame,
+            self._partitions,
+            self._events,
+            self._windows,
+            self._taking_back,
+            self._in_steps,
+        )
+        self._time_bound = node.stamp == "time-bound"
+        self._waits_to_close = consistency.is_final and not self._time_bound
+        self._horizon = self._promised = MIN_TIME
+        self._endless = False
+        self._passed: dict[int, int] = {}
+        """What was promised for single partitions."""
+        self._instants: CountInstants | None = None
+        if isinstance(self._frame, CountFrame):
+            self._instants = CountInstants(self._frame, self._events)
+
+    # --------------------------------------------------------------------------------------------
+    # the loop
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        frontier = self._frontier
+        settled, watermark = frontier.settled(), frontier.watermark
+        groups = self._partitions.promised(batch.progress, batch.payload)
+        frontier.out = frontier.after(batch)
+        self._see(batch)
+        frontier.promise(groups.partition, self._bounded(groups.time))
+        changes, arriving = [], []
+        if len(batch):
+            removed, new = self._reframing.take(self._module.project(batch), settled, self._reach())
+            changes.append(removed)
+            arriving.append(new)
+        if isinstance(self._frame, GridFrame):
+            extended = self._extend(self._frame, watermark, settled, groups)
+            arriving += [_others(entries, arriving) for entries in extended]
+        answers, closed = self._answer(self._due(arriving, groups))
+        changes += answers
+        if self._time_bound:
+            changes.append(self._let_out())
+        out = Delta.concat(changes, self.schema).to_batch()
+        self._refuse_broken_promise(out)
+        return out.with_progress(self._close(groups, closed, settled.common))
+
+    def _see(self, batch: Batch) -> None:
+        """The largest finite time, and whether a row has no end."""
+        if len(batch):
+            finite = batch.end[batch.end != INFINITY]
+            self._endless |= len(finite) < len(batch)
+            latest = int(batch.start.max()) + 1
+            self._horizon = max(self._horizon, latest, int(finite.max(initial=MIN_TIME)))
+        if self._frontier.cti != INFINITY:
+            self._horizon = max(self._horizon, self._frontier.cti)
+
+    def _bounded(self, time: Times) -> Times:
+        """A row without an end has windows of a grid as far as the largest finite time."""
+        if isinstance(self._frame, GridFrame) and self._endless:
+            return np.minimum(time, self._horizon)
+        return time
+
+    def _reach(self) -> Reach:
+        watermark = self._frontier.watermark
+        return Reach(INFINITY if watermark == INFINITY else watermark + 1, self._horizon)
+
+    def _extend(
+        self, frame: GridFrame, watermark: int, settled: Line, groups: GroupPromises
+    ) -> list[Entries]:
+        """Time has moved on: rows that go on beyond the old limit are in new windows of the
+        grid. A promise for a group moves its time alone."""
+        found, reach = [], self._reach()
+        if watermark not in (MIN_TIME, INFINITY):
+            begin = _first_after(frame, watermark)
+            if begin < reach.limit:
+                going_on = np.unique(self._events.between(begin, reach.limit).partition)
+                found.append(self._extended(going_on, begin, settled, reach))
+        times = self._bounded(groups.time)
+        for time in np.unique(times[times > reach.limit]).tolist():
+            begin, own = _first_after(frame, reach.limit - 1), Reach(time, self._horizon)
+            some = np.unique(groups.partition[times == time])
+            found.append(self._extended(some, begin, settled, own))
+        return [entries for entries in found if len(entries)]
+
+    def _extended(self, partition: Codes, begin: int, settled: Line, reach: Reach) -> Entries:
+        size = len(partition)
+        if not size:
+            return self._reframing.nothing()[1]
+        regions = Regions(partition, np.full(size, begin), np.full(size, INFINITY))
+        none = Delta.empty(self._module.held)
+        return self._reframing.reframe(regions, none, _NONE, settled, reach)[1]
+
+    # --------------------------------------------------------------------------------------------
+    # answering
+
+    def _ready(self, entries: Entries) -> Times:
+        """When windows may answer, by the line of the frontier."""
+        return entries.closes if self._waits_to_close else entries.end
+
+    def _due(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
+        """The windows that answer now; the others wait."""
+        frontier, windows = self._frontier, self._windows
+        line, settled = frontier.line(), frontier.settled()
+        due = [windows.due(line.common)]
+        for entries in arriving:
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            elif self._node.passes_cti and not self._waits_to_close:
+                # Its answer is final already but for its end.
+                now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
+            due.append(entries.take(now))
+            if not now.all():
+                later = entries.take(~now)
+                windows.wait(later, self._ready(later))
+        if self._time_bound:
+            found = windows.waiting_before(frontier.cti)
+            windows.remove(found)
+            due.append(found.entries)
+        if len(groups.partition):
+            found = windows.of(np.unique(groups.partition))
+            entries = found.entries
+            now = self._ready(entries) <= line.of(entries.partition)
+            if self._time_bound:
+                now |= entries.start < settled.of(entries.partition)
+            found = found.filter(now & ~found.answered)
+            windows.remove(found)
+            due.append(found.entries)
+        return [entries for entries in due if len(entries)]
+
+    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Regions]]:
+        """The answers of windows, and where the windows lie that are closed already."""
+        if not due:
+            return [], []
+        answered, entries = self._compute(Entries.concat(due))
+        closed = entries.closes <= self._frontier.settled().of(entries.partition)
+        if self._time_bound:
+            order = np.argsort(entries.id)
+            at = order[np.searchsorted(entries.id[order], answered.window)]
+            out = closed[at] | self._settled(answered.rows, entries.end[at], entries.partition[at])
+            answered = Answered(answered.rows, answered.window, out)
+        changes, over = [answered.rows.filter(answered.out)], []
+        if closed.any():
+            over.append(_stretches(entries.take(closed)))
+        if not closed.all():
+            stay = entries.take(~closed)
+            kept = (
+                answered if not closed.any() else answered.filter(np.isin(answered.window, stay.id))
+            )
+            self._windows.put_out(stay, kept)
+        return changes, over
+
+    def _settled(self, rows: Delta, window_end: Times, partition: Codes) -> Bools:
+        """Time-bound: what lies before the CTI leaves though its window is open; nothing later can
+        change it."""
+        frontier = self._frontier
+        cti = frontier.settled().of(partition)
+        leaves: Bools
+        if self._consistency.is_final:
+            leaves = (rows.end < cti) | (cti == INFINITY)
+        else:
+            leaves = (window_end <= frontier.line().of(partition)) | (rows.start < cti)
+        return leaves
+
+    def _let_out(self) -> Delta:
+        """Time-bound rows that waited and may leave now."""
+        back = self._windows.held_back()
+        if not len(back.hits):
+            return Delta.empty(self.schema)
+        rows = back.answered.rows
+        partition = self._partitions.of_rows(rows.payload)
+        now = self._settled(rows, back.window_end, partition)
+        now |= back.closes <= self._frontier.settled().of(partition)
+        back.hits.set_mark(0, now.astype(np.int64))
+        return rows.filter(now)
+
+    # --------------------------------------------------------------------------------------------
+    # closing
+
+    def _close(self, groups: GroupPromises, closed: list[Regions], before: int) -> Progress:
+        """Forget what is closed; the promise that follows. `closed` are windows that were closed
+        when they answered."""
+        frontier = self._frontier
+        if frontier.cti == INFINITY:
+            self._clear()
+            self._promised = INFINITY
+            return Progress(INFINITY)
+        partition, moved = used_codes([groups.partition]), frontier.cti > before
+        if moved:
+            self._settle_instants(Line(before))
+            closed = [*closed, Regions(*self._windows.close(frontier.cti))]
+        if len(partition):
+            self._settle_instants(Line(before), partition)
+            closed = [*closed, self._close_partitions(partition)]
+        self._forget(closed)
+        if moved:
+            self._drop()
+        self._promised = max(self._promised, self._promise())
+        progress = Progress(self._promised)
+        if groups.scopes:
+            progress = Progress(self._promised, groups.columns, self._promises(groups))
+        self._renumber()
+        return progress
+
+    def _renumber(self) -> None:
+        if not self._partitions.index.is_untidy:
+            return
+        frontier = self._frontier
+        used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        moved = self._tidy(used)
+        if moved is not None:
+            frontier.renumber(moved)
+            if self._instants is not None:
+                self._instants.renumber(moved)
+            self._passed = {int(moved[at]): time for at, time in self._passed.items()}
+
+    def _close_partitions(self, partition: Codes) -> Regions:
+        """Promises for single partitions close their windows; one that has ended is forgotten."""
+        settled = self._frontier.settled()
+        found = self._windows.of(partition)
+        closed = found.filter(found.entries.closes <= settled.of(found.entries.partition))
+        self._windows.remove(closed)
+        rows = self._events.of(partition)
+        time = np.broadcast_to(settled.of(rows.partition), rows.owner.shape)
+        if self._frame.by is None and not self._node.ends_matter:
+            over = (rows.end < time) | (time == INFINITY)
+        else:
+            over = time == INFINITY
+        self._events.remove(rows.filter(over))
+        return _stretches(closed.entries)
+
+    def _forget(self, closed: list[Regions]) -> None:
+        """Forget the rows that belong to closed windows only, given where those lie."""
+        if not closed or (self._frame.by is None and not self._node.ends_matter):
+            return
+        spans = [
+            np.concatenate([getattr(windows, name) for windows in closed])
+            for name in ("partition", "low", "high")
+        ]
+        if not len(spans[0]):
+            return
+        regions, _ = Regions(*spans).joined()
+        rows = self._events.find(regions.partition, regions.low, regions.high).distinct()
+        if self._frame.by is None:
+            rows = rows.filter(rows.end < self._frontier.settled().of(rows.partition))
+        elif self._instants is not None:
+            rows = rows.filter(rows.since < self._instants.begins(rows.partition))
+        if not len(rows):
+            return
+        needed = self._windows.overlap(rows.partition, rows.since, rows.until)
+        if not needed.all():
+            self._events.remove(rows.filter(~needed))
+
+    def _drop(self) -> None:
+        """Forget rows that have ended before every open window, where rows are held over their
+        lifetimes."""
+        cti = self._frontier.cti
+        if self._frame.by is not None:
+            return
+        until = cti - 1
+        if self._node.ends_matter:
+            until = min(until, self._windows.first())
+        if isinstance(self._frame, GridFrame):
+            grid = self._frame.grid
+            until = min(until, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
+        self._events.drop(until)
+
+    def _settle_instants(self, before: Line, partition: Codes | None = None) -> None:
+        if self._instants is not None:
+            self._instants.settle(before, self._frontier.settled(), partition)
+
+    # --------------------------------------------------------------------------------------------
+    # promises
+
+    def _promise(self) -> int:
+        cti = self._frontier.cti
+        if cti in (MIN_TIME, INFINITY):
+            return cti
+        if self._node.stamp == "unrestricted":
+            return MIN_TIME
+        if self._time_bound:
+            back = self._windows.held_back().answered.rows
+            return min(cti, int(back.start.min(initial=INFINITY)))
+        if self._node.passes_cti:
+            return min(cti, self._windows.first_waiting())
+        promise = min(cti, self._windows.first())
+        if isinstance(self._frame, GridFrame):
+            grid = self._frame.grid
+            return min(promise, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
+        if self._instants is not None:
+            return min(promise, self._instants.line(cti), self._instants.first())
+        return promise
+
+    def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
+        """The promises for groups that follow from theirs."""
+        frontier = self._frontier
+        partition, which = groups.partition, groups.which
+        settled = np.array(np.broadcast_to(frontier.settled().of(partition), partition.shape))
+        times = settled.copy()
+        found = self._windows.of(partition)
+        ended = settled == INFINITY
+        if self._node.stamp == "unrestricted":
+            times[~ended] = MIN_TIME
+        elif self._time_bound:
+            self._hold_back(partition, times)
+        else:
+            holds = ~found.answered if self._node.passes_cti else found.answered | True
+            np.minimum.at(times, found.owner[holds], found.entries.start[holds])
+            open_ = ~ended
+            if isinstance(self._frame, GridFrame):
+                grid = self._frame.grid
+                last = (settled[open_] - grid.offset - grid.size) // grid.hop
+                times[open_] = np.minimum(times[open_], grid.start(last + 1))
+            elif self._instants is not None:
+                begins = np.minimum(self._instants.line(settled), self._instants.begins(partition))
+                times[open_] = np.minimum(times, begins)[open_]
+        self._passed |= {
+            at: max(time, self._passed.get(at, MIN_TIME))
+            for at, time in zip(partition.tolist(), times.tolist(), strict=True)
+        }
+        self._withdraw(partition, ended)
+        least = groups.times.copy()
+        np.minimum.at(least, which, times)
+        found_times = zip(groups.scopes, least.tolist(), strict=True)
+        return {scope: time for scope, time in found_times if time > self._promised}
+
+    def _hold_back(self, partition: Codes, times: Times) -> None:
+        rows = self._windows.held_back().answered.rows
+        if len(rows):
+            first = np.full(len(self._partitions.index), INFINITY)
+            np.minimum.at(first, self._partitions.of_rows(rows.payload), rows.start)
+            np.minimum(times, first[partition], out=times)
+
+    def _withdraw(self, partition: Codes, ended: Bools) -> None:
+        """Forget promises for partitions of which nothing is held."""
+        held = np.union1d(
+            partition[self._events.of(partition).owner],
+            partition[self._windows.of(partition).owner],
+        )
+        empty = np.setdiff1d(partition, held)
+        self._frontier.withdraw(empty)
+        for at in empty.tolist():
+            self._passed.pop(at, None)
+
+    def needs(self, time: int) -> tuple[int, ...]:
+        """The time by which everything that may still change something before `time` is closed."""
+        if time <= MIN_TIME or time == INFINITY or time <= self._promised:
+            return (time,)
+        if self._node.stamp == "unrestricted":
+            return (INFINITY,)
+        if self._time_bound:
+            return (time,)
+        if self._node.passes_cti:
+            held = self._windows.waiting_before(time).entries.end
+            return (max([time, *held.tolist()]),)
+        entries = self._windows.beginning_before(time)
+        least = max(time, int(entries.closes.max(initial=time)))
+        if isinstance(self._frame, GridFrame):
+            return (max(least, self._frame.grid.needs(time)),)
+        if self._instants is not None:
+            waits = self._instants.first_open(max(time, self._frontier.cti))
+            return (INFINITY if waits < time else least,)
+        return (least,)
+
+    def _refuse_broken_promise(self, out: Batch) -> None:
+        if self._promised == MIN_TIME or not len(out):
+            return
+        early = out.sync < self._promised
+        if early.any():
+            at = int(np.argmax(early))
+            raise ModuleError(
+                f"module {self._node.module.label} is not time-bound: after the CTI "
+                f"{self._promised} it changed the output {out.payload.slice(at, 1).to_pylist()[0]} "
+                f"over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
+            )
+
+    # --------------------------------------------------------------------------------------------
+    # state
+
+    def _clear(self) -> None:
+        super()._clear()
+        if self._instants is not None:
+            self._instants.clear()
+        self._passed, self._frontier.promised = {}, {}
+
+    def snapshot(self) -> Slices:
+        frontier = self._frontier
+        partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        ahead, passed = (
+            pa.array([times.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
+            for times in (frontier.promised, self._passed)
+        )
+        names = [field.name for field in self._partitions.fields]
+        groups = pa.RecordBatch.from_arrays(
+            [*self._partitions.named(partition), ahead, passed], names=[*names, _AHEAD, _PASSED]
+        )
+        marks = [self._horizon, self._promised, int(self._endless)]
+        return {
+            "frontier": frontier.to_rows(),
+            "marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
+            "groups": groups,
+            **super().snapshot(),
+        }
+
+    def restore(self, slices: Mapping[str, Rows]) -> None:
+        frontier = self._frontier
+        frontier.restore(slices["frontier"])
+        self._horizon, self._promised, endless = slices["marks"].column(0).to_pylist()
+        self._endless = bool(endless)
+        self._restore(slices, frontier.out, frontier.cti)
+        groups = slices["groups"]
+        partition = self._partitions.of_rows(groups)
+        ahead, passed = (groups.column(name).to_numpy() for name in (_AHEAD, _PASSED))
+        frontier.promised, self._passed = {}, {}
+        if self._instants is not None:
+            self._instants.clear()
+        frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
+        found = zip(partition.tolist(), passed.tolist(), strict=True)
+        self._passed = {at: time for at, time in found if time > MIN_TIME}
+        if frontier.cti != MIN_TIME:
+            self._settle_instants(Line())
+        if frontier.promised:
+            self._settle_instants(Line(), np.unique(partition))
+
+
+def _others(entries: Entries, arriving: list[Entries]) -> Entries:
+    """Windows that are not among those that arrive already, which no index holds yet."""
+    every = [entries, *arriving]
+    spans = [
+        np.concatenate([getattr(part, name) for part in every]) for name in ("partition", "start")
+    ]
+    window, _ = encode(spans, len(spans[0]))
+    return entries.take(~np.isin(window[: len(entries)], window[len(entries) :]))
+
+
+def _stretches(entries: Entries) -> Regions:
+    return Regions(entries.partition, entries.start, entries.end)
+
+
+def _first_after(frame: GridFrame, time: int) -> int:
+    """The start of the first window of a grid that begins after a time."""
+    return int(frame.grid.start(np.array([frame.grid.last_starting_by(time) + 1]))[0])
