@@ -7,7 +7,6 @@ import pytest
 
 from tests.operators.test_laws import LAWS, check
 from thalweg.operators import waiting_rows
-from thalweg.operators.rows import session_lifetime
 from thalweg.state import arrangement, slots
 
 ROWS = (
@@ -60,7 +59,6 @@ def test_law_of_sessions_that_are_now_few_now_many(
     """Chains of starts are tracked from the time on at which rows lie in slots, and no longer once
     none does."""
     monkeypatch.setattr(arrangement, "_TAIL", tail)
-    monkeypatch.setattr(session_lifetime, "_FEW", 1)
     check(name, range(20, 24), 6)
 
 
