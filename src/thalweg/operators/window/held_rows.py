@@ -21,7 +21,7 @@ from thalweg.model.time import MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 
 __all__ = [
     "Found",
@@ -349,6 +349,6 @@ class HeldRows(PartitionedState):
         """Forget rows that are not needed after a position. Rows may go later than they could."""
         self._held.purge(until)
 
-    def drop(self, until: int) -> list[Columns]:
+    def drop(self, until: int) -> list[RowColumns]:
         """Forget them, and return those that went now."""
         return self._held.drop(until)

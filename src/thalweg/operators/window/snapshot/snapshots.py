@@ -46,7 +46,7 @@ from thalweg.operators.groups import ranges
 from thalweg.operators.window.assigner import grown, moved_to
 from thalweg.operators.window.snapshot.window_gate import WindowGate
 from thalweg.state import Arrangement, Hits, KeyIndex
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 
 __all__ = ["SnapshotKernel", "Snapshots", "snapshots_of"]
 
@@ -362,7 +362,7 @@ class SnapshotKernel(Operator):
     def _forget(self, before: Progress) -> None:
         """Drop what no later change can touch; the last boundary stays with the rows across it."""
         now = self._progress
-        dropped: list[Columns] = []
+        dropped: list[RowColumns] = []
         if now.cti == INFINITY:
             self._held.clear()
         elif now.cti > before.cti:
