@@ -10,7 +10,7 @@ compared with.
 from __future__ import annotations
 
 from thalweg.operators.window.grid.cells import Numbers
-from thalweg.operators.window.grid.table_panes import TablePanesKernel
+from thalweg.operators.window.grid.pane_table import TablePanesKernel
 
 __all__ = ["InOrderTable"]
 

@@ -28,7 +28,7 @@ from benchmarks.repro.streams import SECOND
 from thalweg.cli.bench import Value
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
-from thalweg.operators.window.grid.table_panes import TablePanesKernel
+from thalweg.operators.window.grid.pane_table import TablePanesKernel
 from thalweg.plan.nodes.panes import Panes
 
 TITLE = "Low-level count at window ends: the longest micro-batch"

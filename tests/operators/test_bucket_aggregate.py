@@ -12,7 +12,7 @@ from tests.operators.test_wid_aggregate import ADDS, BOUNDED
 from thalweg import approx_percentile, count, heavy_hitters
 from thalweg.model import Row
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.window.grid.buckets import BucketAggregateKernel
 from thalweg.plan.nodes import SetDuration, Source, WindowAggregate
 from thalweg.plan.properties import StreamProperties
 from thalweg.shards.local_engine import DividedEngine

@@ -19,7 +19,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.operators.window.modules.module_kernel import ModuleKernel
 from thalweg.operators.window.modules.paned_apply import PanedApplyKernel
-from thalweg.operators.window.snapshot.snapshot_apply import SnapshotApplyKernel
+from thalweg.operators.window.snapshot.apply import SnapshotApplyKernel
 from thalweg.state import Hits
 
 SCHEMA = pa.schema([("v", pa.float64())])

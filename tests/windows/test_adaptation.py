@@ -19,7 +19,7 @@ from thalweg.operators.window.grid.adaptation import (
     lower_threshold,
     threshold,
 )
-from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.window.grid.buckets import BucketAggregateKernel
 from thalweg.plan.nodes import WindowAggregate
 
 

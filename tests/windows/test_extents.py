@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.model.rows import Codes
-from thalweg.operators.window.grid import extents
-from thalweg.operators.window.grid.extents import Frames, Occupied, occupied
+from thalweg.operators.window import extents
+from thalweg.operators.window.extents import Frames, Occupied, occupied
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(-5, 20)), max_size=30)
 

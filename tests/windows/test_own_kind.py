@@ -19,7 +19,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
 from thalweg.operators.window.assigner import Ordered, WholePartitions
-from thalweg.operators.window.grid.extents import Frames
+from thalweg.operators.window.extents import Frames
 from thalweg.progress.frontier import Frontier
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.shards.plan_cutting import fragments_of

@@ -43,22 +43,22 @@ from thalweg.operators.window.build import (
     wid_engine,
     wid_module_engine,
 )
-from thalweg.operators.window.grid.bins_aggregate import BinsAggregateKernel
-from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel
+from thalweg.operators.window.grid.bins import BinsAggregateKernel
+from thalweg.operators.window.grid.buckets import BucketAggregateKernel
 from thalweg.operators.window.grid.deferred import DeferredKernel
-from thalweg.operators.window.grid.grid_operator import GridOperator
-from thalweg.operators.window.grid.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.window.grid.hopping_rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.window.grid.loop import GridOperator
 from thalweg.operators.window.grid.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
+from thalweg.operators.window.grid.pane_table import TablePanesKernel
 from thalweg.operators.window.grid.panes import CombinePanesKernel, PanesKernel
 from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
-from thalweg.operators.window.grid.table_panes import TablePanesKernel
+from thalweg.operators.window.grid.rows import HoppingRowsAggregateKernel, HoppingTopKKernel
+from thalweg.operators.window.grid.sums import HoppingAggregateKernel
 from thalweg.operators.window.modules.grid_apply import GridApplyKernel
 from thalweg.operators.window.modules.paned_apply import PanedApplyKernel
 from thalweg.operators.window.modules.window_apply import WindowApplyKernel
+from thalweg.operators.window.snapshot.aggregate import SnapshotAggregateKernel
+from thalweg.operators.window.snapshot.apply import SnapshotApplyKernel
 from thalweg.operators.window.snapshot.distinct import DistinctKernel
-from thalweg.operators.window.snapshot.snapshot_aggregate import SnapshotAggregateKernel
-from thalweg.operators.window.snapshot.snapshot_apply import SnapshotApplyKernel
 from thalweg.operators.window.snapshot.top_k import TopKKernel
 from thalweg.plan import nodes
 from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate

@@ -18,7 +18,7 @@ from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.window.grid.fill import FillKernel
-from thalweg.operators.window.grid.whole_windows import WholeWindowsKernel
+from thalweg.operators.window.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Select, Source, WindowAggregate, walk
 from thalweg.run.later_rows import LaterRows

@@ -30,8 +30,8 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.merging.named_inputs import InputChange, MergeStep, NamedInputsKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
-from thalweg.operators.window.grid.whole_windows import WholeWindowsKernel
 from thalweg.operators.window.modules.dead_letters import WritesLetters
+from thalweg.operators.window.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods

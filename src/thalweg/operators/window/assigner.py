@@ -30,7 +30,7 @@ from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import only_starts
-from thalweg.operators.window.grid.extents import Frames, Occupied, occupied
+from thalweg.operators.window.extents import Frames, Occupied, occupied
 from thalweg.operators.window.held_rows import Found, HeldRows, Located
 from thalweg.operators.window.totals import Totals
 from thalweg.progress.frontier import Frontier, Line

@@ -41,7 +41,7 @@ from thalweg.operators.window.assigner import (
     repeated,
 )
 from thalweg.operators.window.by_time import frames_by_tuple
-from thalweg.operators.window.grid.extents import NO_FRAMES, Frames, next_after
+from thalweg.operators.window.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SlideByTuple, SlidingRows

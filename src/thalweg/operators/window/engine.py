@@ -38,7 +38,7 @@ from thalweg.model.rows import (
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.window.assigner import Assigner, Ordered
-from thalweg.operators.window.grid.extents import NO_FRAMES, Frames
+from thalweg.operators.window.extents import NO_FRAMES, Frames
 from thalweg.operators.window.held_rows import (
     Found,
     GroupPromises,

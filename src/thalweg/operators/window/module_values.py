@@ -13,7 +13,7 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, take_column
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.extents import Frames, Occupied
+from thalweg.operators.window.extents import Frames, Occupied
 from thalweg.operators.window.held_rows import Located
 from thalweg.operators.window.modules.at_once import compute_at_once
 from thalweg.operators.window.modules.module_windows import ModuleWindows

@@ -18,7 +18,7 @@ from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.rows.sessions import chains_of
 from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
-from thalweg.operators.window.grid.extents import Frames, Places, next_after
+from thalweg.operators.window.extents import Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.operators.window.latest_chains import LatestChains
 from thalweg.progress.frontier import Frontier, Line

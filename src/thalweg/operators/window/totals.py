@@ -13,7 +13,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows, used_codes
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.window.grid.accumulators import Accumulators
+from thalweg.operators.window.accumulators import Accumulators
 from thalweg.operators.window.held_rows import PartitionedState, Partitions
 from thalweg.state import Hits
 

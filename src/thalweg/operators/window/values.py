@@ -13,8 +13,8 @@ import pyarrow as pa
 from thalweg.model.delta import Delta
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.accumulators import Accumulators
-from thalweg.operators.window.grid.extents import Frames, Occupied
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.extents import Frames, Occupied
 from thalweg.operators.window.held_rows import Located
 
 __all__ = ["PartialValues", "RowValues", "Values"]

@@ -1,1 +1,28 @@
-"""Hopping and tumbling windows: sums, panes, bins and kept rows."""
+"""Hopping and tumbling windows, and whatever else lies on a regular grid of time.
+
+grid             windows as integers; which of them are closed, and which may have answers out
+loop             take rows in, revise, answer, close, save: written once, for the stores below
+
+A store says how rows are held and what windows give:
+
+sums             counts and whole sums: what enters and leaves at each window, added up
+buckets          partial results of any size that is bounded, by pane or by window; rows themselves
+                 while that takes less memory (`adaptation`)
+rows             the rows, for percentiles and the like, and for top-k; `ranges` of partial results
+                 where windows overlap much
+cells            sums of groups at windows, as one table of whole numbers
+window_rows      rows of groups, by time
+
+Panes, which several windows share:
+
+panes            sums of a batch by pane, and windows over them
+merged_panes     the same for partial results that do not add up
+pane_table       panes from a table of fixed size, across batches
+bins             slide-by-tuple windows from bins of partial results
+
+Around a kernel:
+
+promised_groups  groups that close one by one
+deferred         windows over shared panes wait until one of them ends
+fill             zero rows for empty windows
+"""

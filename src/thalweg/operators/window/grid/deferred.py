@@ -27,7 +27,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
 from thalweg.operators.base import Operator, Slices, StateSize, WrappedOperator
-from thalweg.operators.window.grid.hopping_grid import Release
+from thalweg.operators.window.grid.grid import Release
 from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
 
 __all__ = ["DeferredKernel"]

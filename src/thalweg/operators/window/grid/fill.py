@@ -26,7 +26,7 @@ from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.groups import refuse_negative
 from thalweg.operators.window.grid.cells import Cells
-from thalweg.operators.window.grid.hopping_grid import Grid
+from thalweg.operators.window.grid.grid import Grid
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.state import KeyIndex
 from thalweg.state.placed import PlacedSlices

@@ -2,7 +2,7 @@
 
 `MergedPanesKernel` puts the rows of one batch that have the same keys and the same pane into one
 row with their partial result. `CombineMergedPanesKernel` is the window of panes (see
-`bucket_aggregate`) whose rows are partial results already. Both need points that are never taken
+`buckets`) whose rows are partial results already. Both need points that are never taken
 back: partial results replace rows at once.
 """
 
@@ -14,8 +14,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, encode, take_column
 from thalweg.model.sorting import representatives
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.grid.accumulators import Accumulators
-from thalweg.operators.window.grid.bucket_aggregate import BucketAggregateKernel, Items
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.grid.buckets import BucketAggregateKernel, Items
 from thalweg.operators.window.grid.panes import PanesKernel, columns_in_panes
 from thalweg.plan.nodes import CombinePanes, Panes
 

@@ -17,9 +17,9 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.grid.cells import Numbers, sum_alike
-from thalweg.operators.window.grid.hopping_aggregate import HoppingAggregateKernel
-from thalweg.operators.window.grid.hopping_grid import Grid
-from thalweg.operators.window.grid.partials import Partials
+from thalweg.operators.window.grid.grid import Grid
+from thalweg.operators.window.grid.sums import HoppingAggregateKernel
+from thalweg.operators.window.partials import Partials
 from thalweg.plan.nodes import CombinePanes, Panes, lifetime_schema
 
 __all__ = ["CombinePanesKernel", "PanesKernel", "columns_in_panes"]

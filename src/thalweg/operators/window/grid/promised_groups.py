@@ -37,8 +37,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.consistency import Consistency, Gate
 from thalweg.operators.group_promises import groups_in_areas
-from thalweg.operators.window.grid.grid_operator import GridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import GridOperator
 from thalweg.operators.window.modules.dead_letters import DeadLetters, WritesLetters
 
 __all__ = ["PromisedGroupsKernel"]

@@ -1,6 +1,6 @@
 """Modules over hopping and tumbling windows, where nothing beyond a window's end matters to it.
 
-Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `hopping_grid`), so
+Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `grid`), so
 that those a batch affects follow from its times, and windows that have not answered need no entry.
 The state of one that has goes on with what changed alone. A late row costs the windows it is in.
 
@@ -23,8 +23,8 @@ from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.grid_operator import Arrivals, GridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import Arrivals, GridOperator
 from thalweg.operators.window.modules.module_kernel import ModuleKernel, matches
 from thalweg.operators.window.modules.window_entries import Entries
 from thalweg.operators.window.modules.window_frames import Regions, Spans

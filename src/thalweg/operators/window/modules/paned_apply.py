@@ -39,8 +39,8 @@ from thalweg.model.time import INFINITY, MIN_TIME, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.grid_operator import Arrivals, GridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import Arrivals, GridOperator
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.modules.pane_states import PaneStates

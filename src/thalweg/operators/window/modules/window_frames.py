@@ -19,7 +19,7 @@ from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.rows.sessions import chains_of
-from thalweg.operators.window.grid.hopping_grid import FOREVER, Grid
+from thalweg.operators.window.grid.grid import FOREVER, Grid
 from thalweg.operators.window.modules.event_index import EventIndex
 from thalweg.operators.window.modules.window_index import WindowIndex
 from thalweg.operators.window.snapshot.snapshots import snapshots_of

@@ -13,8 +13,8 @@ import numpy as np
 
 from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.accumulators import Accumulators
-from thalweg.operators.window.grid.extents import Frames, occupied
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.extents import Frames, occupied
 
 __all__ = ["WindowParts", "parts_of_windows"]
 

@@ -2,7 +2,7 @@
 ...), and top-k.
 
 Where rows lie in many windows and partial results are small, windows are put together from ranges
-(see `hopping_ranges`).
+(see `ranges`).
 
 Meaning: per group and window [a, a + size) with at least one row that overlaps it, what those rows
 give, living as long as the window. A window answers once, when it may (see `consistency`), and is
@@ -30,12 +30,12 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges, units
-from thalweg.operators.window.grid.accumulators import Accumulators
-from thalweg.operators.window.grid.grid_operator import Arrivals, ComparingGridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
-from thalweg.operators.window.grid.hopping_ranges import parts_of_windows
-from thalweg.operators.window.modules.window_rows import WindowRows
-from thalweg.operators.window.snapshot.top_k import ORDER, Ranking
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import Arrivals, ComparingGridOperator
+from thalweg.operators.window.grid.ranges import parts_of_windows
+from thalweg.operators.window.grid.window_rows import WindowRows
+from thalweg.operators.window.ranking import ORDER, Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.state.key_index import KeyIndex
 from thalweg.windows import HoppingWindow

@@ -1,7 +1,7 @@
 """Hopping windows over points, by buckets: WID, Paned-WID, buffering, and a choice between them for
 each group.
 
-Meaning: that of a hopping aggregate (`hopping_rows`). A row is tagged with the windows it belongs
+Meaning: that of a hopping aggregate (`rows`). A row is tagged with the windows it belongs
 to, first .. beyond - 1, and becomes
 
     eager, by window    a part of the partial result of each of its windows, at once     (WID)
@@ -47,7 +47,8 @@ from thalweg.operators.arguments import PRESENT, ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.accumulators import Accumulators
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.extents import Frames, occupied
 from thalweg.operators.window.grid.adaptation import (
     Monitor,
     eager_bytes,
@@ -55,9 +56,8 @@ from thalweg.operators.window.grid.adaptation import (
     lower_threshold,
     threshold,
 )
-from thalweg.operators.window.grid.extents import Frames, occupied
-from thalweg.operators.window.grid.grid_operator import Arrivals, ComparingGridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import Arrivals, ComparingGridOperator
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex

@@ -45,8 +45,8 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.grid.accumulators import Accumulators
-from thalweg.operators.window.grid.bucket_aggregate import Items
+from thalweg.operators.window.accumulators import Accumulators
+from thalweg.operators.window.grid.buckets import Items
 from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate

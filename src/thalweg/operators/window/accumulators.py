@@ -22,7 +22,7 @@ from thalweg.aggregates.sums import add_by, add_ranges, sum_ranges
 from thalweg.model.rows import Codes, Rows, take_rows, whole_column
 from thalweg.model.time import Times
 from thalweg.operators.arguments import ArgumentProjection, ColumnNamed
-from thalweg.operators.window.grid.partials import Partials
+from thalweg.operators.window.partials import Partials
 from thalweg.plan.aggregates import ROWS, partial_schema
 
 __all__ = ["Accumulators"]

@@ -37,8 +37,8 @@ from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
 from thalweg.operators.window.grid.cells import Numbers, sum_alike
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER, Grid
-from thalweg.operators.window.grid.partials import Partials
+from thalweg.operators.window.grid.grid import FOREVER, NEVER, Grid
+from thalweg.operators.window.partials import Partials
 from thalweg.plan.nodes import Panes
 from thalweg.state.key_index import KeyIndex
 from thalweg.state.pages import Pages, read_whole

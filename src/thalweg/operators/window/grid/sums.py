@@ -1,7 +1,7 @@
 """Hopping and tumbling windows whose aggregates add up: counts, integer sums and averages, without
 copying any row.
 
-An event [s, e) is in the windows first(s) .. beyond(e) - 1 (see `hopping_grid`), so it changes the
+An event [s, e) is in the windows first(s) .. beyond(e) - 1 (see `grid`), so it changes the
 running total of its group at just two window indices: it enters at the one and leaves at the other.
 Per batch these entries are summed by (group, index); the total over all entries up to k is the
 value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
@@ -37,9 +37,9 @@ from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.grid.cells import FEW, Cells, Numbers, sum_alike
-from thalweg.operators.window.grid.grid_operator import Arrivals, GridOperator
-from thalweg.operators.window.grid.hopping_grid import FOREVER, NEVER
-from thalweg.operators.window.grid.partials import Partials
+from thalweg.operators.window.grid.grid import FOREVER, NEVER
+from thalweg.operators.window.grid.loop import Arrivals, GridOperator
+from thalweg.operators.window.partials import Partials
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex
 from thalweg.state.placed import PlacedSlices

@@ -25,7 +25,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, greatest, least
 from thalweg.operators.base import Operator, Slices
-from thalweg.operators.window.grid.hopping_grid import Grid, Release
+from thalweg.operators.window.grid.grid import Grid, Release
 from thalweg.progress.frontier import Consistency
 from thalweg.state.key_index import KeyIndex
 from thalweg.windows import HoppingWindow
