@@ -13,7 +13,7 @@ import pytest
 import thalweg as tw
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
-from thalweg.operators.window.assigner import Assigner
+from thalweg.operators.window.assigners.assigner import Assigner
 from thalweg.operators.window.engine import WindowEngine
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream

@@ -18,7 +18,7 @@ from thalweg.model.cht import cht
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
-from thalweg.operators.window.assigner import Ordered, WholePartitions
+from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions
 from thalweg.operators.window.extents import Frames
 from thalweg.progress.frontier import Frontier
 from thalweg.shards.local_engine import DividedEngine

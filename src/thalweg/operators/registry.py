@@ -1,4 +1,7 @@
-"""Which kernel runs which node. Adding an operator ends with a line here."""
+"""Which kernel runs which node. Adding an operator ends with a line here.
+
+Where one node has several kernels, the function that chooses among them stands beside them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,9 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.joining.build import join_kernel
 from thalweg.operators.joining.clip_by import ClipByKernel
-from thalweg.operators.joining.coverage import CoverageKernel
-from thalweg.operators.joining.join import JoinKernel
-from thalweg.operators.joining.match_join import MatchJoinKernel
-from thalweg.operators.merging.kernel import MergeKernel
+from thalweg.operators.merging.build import merge_kernel
 from thalweg.operators.merging.named_inputs import merged_source_kernel
 from thalweg.operators.patterns.chronicle import ChronicleKernel
 from thalweg.operators.patterns.detect import DetectKernel
@@ -38,31 +39,16 @@ from thalweg.operators.rows.where import WhereKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import StampArrivalsKernel
 from thalweg.operators.window.build import (
-    held_engine,
-    held_module_engine,
-    wid_engine,
-    wid_module_engine,
+    aggregate_kernel,
+    apply_kernel,
+    top_k_kernel,
+    wid_aggregate_kernel,
+    wid_apply_kernel,
 )
-from thalweg.operators.window.grid.bins import BinsAggregateKernel
-from thalweg.operators.window.grid.buckets import BucketAggregateKernel
-from thalweg.operators.window.grid.deferred import DeferredKernel
-from thalweg.operators.window.grid.loop import GridOperator
-from thalweg.operators.window.grid.merged_panes import CombineMergedPanesKernel, MergedPanesKernel
-from thalweg.operators.window.grid.pane_table import TablePanesKernel
-from thalweg.operators.window.grid.panes import CombinePanesKernel, PanesKernel
-from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
-from thalweg.operators.window.grid.rows import HoppingRowsAggregateKernel, HoppingTopKKernel
-from thalweg.operators.window.grid.sums import HoppingAggregateKernel
-from thalweg.operators.window.modules.grid_apply import GridApplyKernel
-from thalweg.operators.window.modules.paned_apply import PanedApplyKernel
-from thalweg.operators.window.modules.window_apply import WindowApplyKernel
-from thalweg.operators.window.snapshot.aggregate import SnapshotAggregateKernel
-from thalweg.operators.window.snapshot.apply import SnapshotApplyKernel
+from thalweg.operators.window.grid.build import combine_panes_kernel, panes_kernel
 from thalweg.operators.window.snapshot.distinct import DistinctKernel
-from thalweg.operators.window.snapshot.top_k import TopKKernel
 from thalweg.plan import nodes
-from thalweg.plan.nodes import Join, Node, TopK, WindowAggregate
-from thalweg.windows import HoppingWindow, SnapshotWindow
+from thalweg.plan.nodes import Node
 
 __all__ = ["kernel_for"]
 
@@ -83,6 +69,7 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Quantize: QuantizeKernel,
     nodes.SessionLifetime: SessionLifetimeKernel,
     nodes.Union: UnionKernel,
+    nodes.Join: join_kernel,
     nodes.Chronicle: ChronicleKernel,
     nodes.ClipBy: ClipByKernel,
     nodes.Stitch: StitchKernel,
@@ -92,113 +79,36 @@ _KERNELS: dict[type[Node], Callable[[Any], Operator]] = {
     nodes.Detect: DetectKernel,
     nodes.NumberRows: NumberRowsKernel,
     nodes.StampArrivals: StampArrivalsKernel,
+    nodes.Panes: panes_kernel,
+    nodes.MergedSource: merged_source_kernel,
 }
+
+_HOLDING_KERNELS: dict[type[Node], Callable[[Any, Consistency], Operator]] = {
+    nodes.WindowAggregate: aggregate_kernel,
+    nodes.WindowApply: apply_kernel,
+    nodes.TopK: top_k_kernel,
+    nodes.WidAggregate: wid_aggregate_kernel,
+    nodes.WidApply: wid_apply_kernel,
+    nodes.CombinePanes: combine_panes_kernel,
+    nodes.Merge: merge_kernel,
+}
+"""Those whose answers wait as the consistency of the query says."""
 
 
 def kernel_for(node: Node, consistency: Consistency) -> Operator:
-    """The kernel that runs a node."""
+    """A new kernel for a node of a rewritten plan (no groups)."""
     kernel = _kernel_for(node, consistency)
     kernel.reach = node.reach
     return kernel
 
 
 def _kernel_for(node: Node, consistency: Consistency) -> Operator:
-    """A new kernel for a node of a rewritten plan (no groups)."""
-    if isinstance(node, WindowAggregate):
-        return _aggregate(node, consistency)
-    if isinstance(node, nodes.WidAggregate):
-        return _wid_aggregate(node, consistency)
-    if isinstance(node, nodes.Panes):
-        if node.table is not None:
-            return TablePanesKernel(node)
-        return PanesKernel(node) if node.adds_up else MergedPanesKernel(node)
-    if isinstance(node, nodes.CombinePanes):
-        combine = CombinePanesKernel if node.adds_up else CombineMergedPanesKernel
-        windows = combine(node, consistency)
-        return DeferredKernel(_by_groups(windows, node.keys, consistency), windows.release)
-    if isinstance(node, nodes.WidApply):
-        return wid_module_engine(node, consistency)
-    if isinstance(node, nodes.WindowApply):
-        return _apply(node, consistency)
-    if isinstance(node, TopK):
-        return _top_k(node, consistency)
-    if isinstance(node, Join) and node.kind.only_pairs:
-        return JoinKernel(node)
-    if isinstance(node, Join):
-        return MatchJoinKernel(node) if node.whole else CoverageKernel(node)
-    if isinstance(node, nodes.Merge):
-        return _merge(node, consistency)
-    if isinstance(node, nodes.MergedSource):
-        return merged_source_kernel(node)
-    make = _KERNELS.get(type(node))
-    own = node.kernel() if make is None else None
+    kind = type(node)
+    if kind in _KERNELS:
+        return _KERNELS[kind](node)
+    if kind in _HOLDING_KERNELS:
+        return _HOLDING_KERNELS[kind](node, consistency)
+    own = node.kernel()
     if isinstance(own, Operator):
         return own
-    if make is None:
-        raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")
-    return make(node)
-
-
-def _merge(node: nodes.Merge, consistency: Consistency) -> Operator:
-    choice = node.choose(final=consistency.is_final)
-    return MergeKernel(
-        node.schema,
-        tuple(f"input {at}" for at in range(len(node.streams))),
-        level=choice.level,
-        policy=node.policy,
-        groups=choice.groups,
-        tolerance=node.tolerance,
-        broken=node.broken,
-        sort=choice.sort,
-    )
-
-
-def _apply(node: nodes.WindowApply, consistency: Consistency) -> Operator:
-    if node.at_once:
-        cut = isinstance(node.window, SnapshotWindow)
-        return (SnapshotApplyKernel if cut else held_module_engine)(node, consistency)
-    if not isinstance(node.window, HoppingWindow):
-        return WindowApplyKernel(node, consistency)
-    if node.in_panes:
-        return _by_groups(PanedApplyKernel(node, consistency), node.keys, consistency)
-    if node.ends_matter or node.stamp == "time-bound":
-        return WindowApplyKernel(node, consistency)
-    kernel = GridApplyKernel(node, consistency)
-    # The answers of a group are held back by their ends, so that those must be the windows' own.
-    return _by_groups(kernel, node.keys, consistency) if node.stamp == "align" else kernel
-
-
-def _wid_aggregate(node: nodes.WidAggregate, consistency: Consistency) -> Operator:
-    if node.strategy == "bins":
-        return BinsAggregateKernel(node, consistency)
-    return wid_engine(node, consistency)
-
-
-def _aggregate(node: WindowAggregate, consistency: Consistency) -> Operator:
-    if isinstance(node.window, SnapshotWindow):
-        return SnapshotAggregateKernel(node, consistency)
-    if not isinstance(node.window, HoppingWindow):
-        return held_engine(node, consistency)
-    return _by_groups(_on_a_grid(node, consistency), node.keys, consistency)
-
-
-def _by_groups(
-    inner: GridOperator[Any, Any], keys: tuple[str, ...], consistency: Consistency
-) -> Operator:
-    """Groups may have promises of their own."""
-    return PromisedGroupsKernel(inner, keys, consistency) if keys else inner
-
-
-def _on_a_grid(node: WindowAggregate, consistency: Consistency) -> GridOperator[Any, Any]:
-    how = node.evaluated
-    if how.is_differential:
-        return HoppingAggregateKernel(node, consistency)
-    if how.keeps == "rows":
-        return HoppingRowsAggregateKernel(node, consistency)
-    return BucketAggregateKernel(node, consistency, by_pane=how.by_pane, adaptive=how.adaptive)
-
-
-def _top_k(node: TopK, consistency: Consistency) -> Operator:
-    if not isinstance(node.window, HoppingWindow):
-        return TopKKernel(node, consistency)
-    return _by_groups(HoppingTopKKernel(node, consistency), node.keys, consistency)
+    raise PlanError(f"no kernel runs {node.label}; was the plan rewritten?")

@@ -205,7 +205,7 @@ class WindowKind(ABC):
         )
 
     def assigner(self) -> object:
-        """The run time of a kind that must know other tuples (see `operators.window.assigner`);
+        """The run time of a kind that must know other tuples (see `operators.window.assigners`);
         None: `wids` and `time_range` say everything about one tuple at a time."""
         return None
 

@@ -1,38 +1,47 @@
-"""The assigner and the values of a node."""
+"""Which kernel runs windows of a node: the one for its kind of window.
+
+What looks at the rows it holds runs in the engine, with an assigner (see `assigners`) and what the
+windows give (see `values`). Hopping windows and snapshots have kernels of their own.
+"""
 
 from __future__ import annotations
 
-from thalweg.errors import PlanError
+from collections.abc import Callable
+from typing import Any
+
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.window.assigner import Assigner
-from thalweg.operators.window.by_count import RankAssigner, RowsAssigner
-from thalweg.operators.window.by_time import (
-    FirstOriginAssigner,
-    MembershipAssigner,
-    TupleAssigner,
-)
-from thalweg.operators.window.counts import CountAssigner
+from thalweg.operators.base import Operator
+from thalweg.operators.consistency import Consistency
+from thalweg.operators.window.assigners.assigner import Assigner
+from thalweg.operators.window.assigners.by_kind import assigner_for
 from thalweg.operators.window.engine import WindowEngine
-from thalweg.operators.window.landmark import LandmarkAssigner
-from thalweg.operators.window.module_values import ModuleValues
-from thalweg.operators.window.sessions import SessionAssigner
-from thalweg.operators.window.values import PartialValues, RowValues, Values
-from thalweg.plan.nodes import NumberRows, WidAggregate, WidApply, WindowAggregate, WindowApply
-from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
-from thalweg.progress.frontier import Consistency
-from thalweg.windows import (
-    CountWindow,
-    LandmarkTime,
-    SessionWindow,
-    SlideByTuple,
-    SlidingRows,
-    SlidingTime,
+from thalweg.operators.window.grid.bins import BinsAggregateKernel
+from thalweg.operators.window.grid.build import (
+    grid_aggregate_kernel,
+    grid_apply_kernel,
+    grid_top_k_kernel,
 )
+from thalweg.operators.window.module_values import ModuleValues
+from thalweg.operators.window.modules.window_apply import WindowApplyKernel
+from thalweg.operators.window.snapshot.aggregate import SnapshotAggregateKernel
+from thalweg.operators.window.snapshot.apply import SnapshotApplyKernel
+from thalweg.operators.window.snapshot.top_k import TopKKernel
+from thalweg.operators.window.values import PartialValues, RowValues, Values
+from thalweg.plan.nodes import TopK, WidAggregate, WidApply, WindowAggregate, WindowApply
+from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
 
-__all__ = ["held_engine", "held_module_engine", "wid_engine", "wid_module_engine"]
+__all__ = [
+    "aggregate_kernel",
+    "apply_kernel",
+    "top_k_kernel",
+    "wid_aggregate_kernel",
+    "wid_apply_kernel",
+]
+
+_Make = Callable[[Any, Consistency], Operator]
 
 
-def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
+def _held_aggregate(node: WindowAggregate, consistency: Consistency) -> WindowEngine:
     """Sessions and count windows.
 
     >>> import thalweg as tw
@@ -40,14 +49,20 @@ def held_engine(node: WindowAggregate, consistency: Consistency) -> WindowEngine
     >>> tw.table(query, {"s": [tw.point({"v": 1}, time) for time in (1, 4, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
-    assigner = _held_assigner(node)
-    values = _values(node, node.keys, assigner)
+    assigner = assigner_for(node.window, node)
     return WindowEngine(
-        node.schema, node.input.schema, assigner, values, node.keys, node.keys, consistency
+        node.schema,
+        node.input.schema,
+        assigner,
+        _values(node, node.keys, assigner),
+        node.keys,
+        node.keys,
+        consistency,
+        what="WindowAggregate",
     )
 
 
-def held_module_engine(node: WindowApply, consistency: Consistency) -> WindowEngine:
+def _held_apply(node: WindowApply, consistency: Consistency) -> WindowEngine:
     """Modules over sessions and count windows, computed from their rows.
 
     >>> import thalweg as tw
@@ -59,7 +74,7 @@ def held_module_engine(node: WindowApply, consistency: Consistency) -> WindowEng
     return WindowEngine(
         node.schema,
         node.input.schema,
-        _held_assigner(node),
+        assigner_for(node.window, node),
         ModuleValues(node),
         node.keys,
         node.keys,
@@ -68,16 +83,43 @@ def held_module_engine(node: WindowApply, consistency: Consistency) -> WindowEng
     )
 
 
-def _held_assigner(node: WindowAggregate | WindowApply) -> Assigner:
-    window = node.window
-    if isinstance(window, SessionWindow):
-        return SessionAssigner(window)
-    if isinstance(window, CountWindow):
-        return CountAssigner(window)
-    raise PlanError(f"{node.label}: no assigner evaluates {window} windows.")
+_AGGREGATES: dict[type[Window], _Make] = {
+    HoppingWindow: grid_aggregate_kernel,
+    SnapshotWindow: SnapshotAggregateKernel,
+    SessionWindow: _held_aggregate,
+    CountWindow: _held_aggregate,
+}
+_TOP_K: dict[type[Window], _Make] = {
+    HoppingWindow: grid_top_k_kernel,
+    SnapshotWindow: TopKKernel,
+}
+_APPLIES: dict[type[Window], _Make] = {
+    HoppingWindow: grid_apply_kernel,
+    SnapshotWindow: WindowApplyKernel,
+    SessionWindow: WindowApplyKernel,
+    CountWindow: WindowApplyKernel,
+}
+_APPLIES_AT_ONCE: dict[type[Window], _Make] = {
+    SnapshotWindow: SnapshotApplyKernel,
+    SessionWindow: _held_apply,
+    CountWindow: _held_apply,
+}
 
 
-def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:
+def aggregate_kernel(node: WindowAggregate, consistency: Consistency) -> Operator:
+    return _AGGREGATES[type(node.window)](node, consistency)
+
+
+def top_k_kernel(node: TopK, consistency: Consistency) -> Operator:
+    return _TOP_K[type(node.window)](node, consistency)
+
+
+def apply_kernel(node: WindowApply, consistency: Consistency) -> Operator:
+    kernels = _APPLIES_AT_ONCE if node.at_once else _APPLIES
+    return kernels[type(node.window)](node, consistency)
+
+
+def wid_aggregate_kernel(node: WidAggregate, consistency: Consistency) -> Operator:
     """
     >>> import thalweg as tw
     >>> s = tw.source("s", {"v": "int64"})
@@ -89,22 +131,23 @@ def wid_engine(node: WidAggregate, consistency: Consistency) -> WindowEngine:
     >>> [(start, end, row["n"]) for start, end, row in tw.table(query, {"s": rows})]
     [(0, 10, 1), (10, 9223372036854775807, 3)]
     """
-    assigner = assigner_for(node)
-    partition = node.partition if _by_partition(node) else node.columns
+    if node.strategy == "bins":
+        return BinsAggregateKernel(node, consistency)
+    assigner = assigner_for(node.kind, node)
     return WindowEngine(
         node.schema,
         node.input.schema,
         assigner,
         _values(node, node.columns, assigner),
         node.columns,
-        partition,
+        node.window_columns,
         consistency,
         wid=node.wid,
         what="WidAggregate",
     )
 
 
-def wid_module_engine(node: WidApply, consistency: Consistency) -> WindowEngine:
+def wid_apply_kernel(node: WidApply, consistency: Consistency) -> Operator:
     """
     >>> import thalweg as tw
     >>> query = tw.source("s", {"v": "double"}).slide_by_tuple(5).apply("median", "v")
@@ -114,49 +157,14 @@ def wid_module_engine(node: WidApply, consistency: Consistency) -> WindowEngine:
     return WindowEngine(
         node.schema,
         node.input.schema,
-        assigner_for(node),
+        assigner_for(node.kind, node),
         ModuleValues(node),
         node.columns,
-        node.partition if _by_partition(node) else node.columns,
+        node.window_columns,
         consistency,
         wid=node.wid,
         what="WidApply",
     )
-
-
-def assigner_for(node: WidAggregate | WidApply) -> Assigner:
-    """The run time of a node's kind of window; a kind without one is refused."""
-    kind = node.kind
-    if isinstance(kind, LandmarkTime):
-        return LandmarkAssigner(kind, insert_only=node.input.properties.insert_only)
-    if isinstance(kind, SlideByTuple):
-        if kind.every > 1 and kind.ranked:
-            return RankAssigner(kind)
-        return TupleAssigner(kind, ROW_NUMBER if kind.by_number else None)
-    if isinstance(kind, SlidingRows):
-        counted = not (kind.ranked or kind.partitioned)
-        return RowsAssigner(
-            kind,
-            (ROW_NUMBER, ARRIVED_AT) if kind.by_number else None,
-            tuple(node.input.schema.names) if kind.ranked else (),
-            sparse=counted and not isinstance(node.input, NumberRows),
-        )
-    if isinstance(kind, SlidingTime) and kind.origin is None:
-        return FirstOriginAssigner(kind)
-    own = kind.assigner()
-    if isinstance(own, Assigner):
-        return own
-    if kind.context:
-        raise PlanError(
-            f"{node.label}: the windows of {kind} depend on other tuples, which `wids` does "
-            "not see; write an assigner for it."
-        )
-    return MembershipAssigner(kind)
-
-
-def _by_partition(node: WidAggregate | WidApply) -> bool:
-    """Whether rows of other groups of a partition decide where windows lie."""
-    return node.kind.decided_by != "tuple"
 
 
 def _values(

@@ -37,7 +37,7 @@ from thalweg.model.rows import (
 )
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.window.assigner import Assigner, Ordered
+from thalweg.operators.window.assigners.assigner import Assigner, Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames
 from thalweg.operators.window.held_rows import (
     Found,

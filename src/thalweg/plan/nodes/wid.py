@@ -101,6 +101,12 @@ class WidOperator(GroupedOperator):
         return (*self.partition, *(key for key in self.keys if key not in self.partition))
 
     @property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns by which windows are apart: those of a group where each row decides about its
+        own windows, else those of a partition, whose rows decide together."""
+        return self.columns if self.kind.decided_by == "tuple" else self.partition
+
+    @property
     def grouping(self) -> tuple[str, ...]:
         return self.columns
 

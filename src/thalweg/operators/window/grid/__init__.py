@@ -1,5 +1,6 @@
 """Hopping and tumbling windows, and whatever else lies on a regular grid of time.
 
+build            which store runs a node
 grid             windows as integers; which of them are closed, and which may have answers out
 loop             take rows in, revise, answer, close, save: written once, for the stores below
 

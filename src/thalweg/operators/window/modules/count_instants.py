@@ -13,9 +13,9 @@ import numpy as np
 
 from thalweg.model.rows import Codes, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.window.assigner import grown, moved_to
 from thalweg.operators.window.modules.event_index import EventIndex
 from thalweg.operators.window.modules.window_frames import CountFrame
+from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.progress.frontier import Line
 
 __all__ = ["CountInstants"]

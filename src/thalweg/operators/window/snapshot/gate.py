@@ -19,7 +19,7 @@ from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, progress_of_slice, slice_of_progress
 from thalweg.operators.consistency import AnswerGate, Consistency
-from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.partition_values import grown, moved_to
 
 __all__ = ["FirstWindows", "WindowGate"]
 

@@ -43,7 +43,7 @@ from thalweg.operators.base import (
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.group_promises import newly_promised_groups, promises_of_rows
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.operators.window.snapshot.gate import WindowGate
 from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.state.columns import RowColumns

@@ -17,9 +17,10 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
-from thalweg.operators.window.assigner import Change, Ordered, WholePartitions, grown, moved_to
+from thalweg.operators.window.assigners.assigner import Change, Ordered, WholePartitions
 from thalweg.operators.window.extents import NO_FRAMES, Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
+from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import CountWindow
 

@@ -11,7 +11,7 @@ import numpy as np
 from thalweg.model.rows import Codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import MIN_TIME, Times
-from thalweg.operators.window.assigner import grown, moved_to
+from thalweg.operators.window.partition_values import grown, moved_to
 
 __all__ = ["LatestChains"]
 

@@ -32,17 +32,11 @@ from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigner import (
-    Change,
-    Ordered,
-    WholePartitions,
-    grown,
-    moved_to,
-    repeated,
-)
-from thalweg.operators.window.by_time import frames_by_tuple
+from thalweg.operators.window.assigners.assigner import Change, Ordered, WholePartitions, repeated
+from thalweg.operators.window.assigners.by_time import frames_by_tuple
 from thalweg.operators.window.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.held_rows import Found
+from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.progress.frontier import Frontier, Line
 from thalweg.windows import SlideByTuple, SlidingRows
 

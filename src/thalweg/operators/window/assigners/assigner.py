@@ -18,10 +18,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
@@ -32,12 +30,11 @@ from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import only_starts
 from thalweg.operators.window.extents import Frames, Occupied, occupied
 from thalweg.operators.window.held_rows import Found, HeldRows, Located
+from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.operators.window.totals import Totals
 from thalweg.progress.frontier import Frontier, Line
 
 __all__ = ["NO_CHANGE", "Assigner", "Change", "Ordered", "WholePartitions"]
-
-T = TypeVar("T", bound=np.generic)
 
 
 class Ordered:
@@ -376,21 +373,3 @@ def repeated(which: Codes, weight: Codes) -> Codes:
     if not len(weight) or greatest(weight) == 1:
         return which
     return which.repeat(weight[which])
-
-
-def grown(values: npt.NDArray[T], partition: Codes, empty: int) -> npt.NDArray[T]:
-    """The values, with room for these partitions."""
-    size = greatest(partition) + 1 if len(partition) else 0
-    if size <= len(values):
-        return values
-    more = np.full(max(size, 2 * len(values)) - len(values), empty, values.dtype)
-    return np.concatenate([values, more])
-
-
-def moved_to(values: npt.NDArray[T], moved: Codes, empty: int) -> npt.NDArray[T]:
-    """The values of partitions that have new numbers (-1: forgotten)."""
-    values = grown(values, np.array([len(moved) - 1]), empty)[: len(moved)]
-    kept = moved >= 0
-    result = np.full(int(moved.max(initial=-1)) + 1, empty, values.dtype)
-    result[moved[kept]] = values[kept]
-    return result
