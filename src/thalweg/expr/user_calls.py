@@ -89,7 +89,7 @@ class UserCall(Expr):
     def key(self) -> tuple[Any, ...]:
         return "UserCall", self.function.label, *(arg.key() for arg in self.args)
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
         return UserCall(self.function, tuple(parts))
 
     def _datum(self, frame: Frame) -> Datum:

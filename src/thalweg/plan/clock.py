@@ -66,7 +66,7 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
         return Cast(expr, clock) if expr.name in _TIMES else expr
     if isinstance(expr, Cast) and isinstance(expr.expr, Column):
         return expr  # the user has said which type
-    return expr._with_parts([with_clock(part, clock) for part in expr.parts()])
+    return expr.with_parts([with_clock(part, clock) for part in expr.parts()])
 
 
 def understood(expr: Expr, node: Node) -> Expr:
