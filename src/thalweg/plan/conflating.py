@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from thalweg.errors import PlanError, WindowError, did_you_mean
+from thalweg.errors import PlanError, WindowError, did_you_mean, require_choice
 from thalweg.plan.nodes import Node, Source
 from thalweg.progress.conflation import SCHEDULE_NAMES, WINDOW_RULES, Conflation, NewestWindow
 
@@ -35,12 +35,7 @@ def conflating_source(node: Node, conflation: Conflation) -> Source:
 
 def _check_queue(queue: Conflation, where: str) -> None:
     """Refuse settings that do not go together."""
-    if queue.schedule not in SCHEDULE_NAMES:
-        raise PlanError(
-            f"{where}: no schedule {queue.schedule!r}"
-            f"{did_you_mean(queue.schedule, SCHEDULE_NAMES)} There are: "
-            f"{', '.join(SCHEDULE_NAMES)}."
-        )
+    require_choice(queue.schedule, SCHEDULE_NAMES, f"{where}: schedule")
     if queue.targets and queue.schedule != "deadline":
         raise PlanError(
             f"{where}: targets of single keys are met by schedule='deadline' alone; leave targets= "
@@ -98,11 +93,7 @@ def newest_window(node: Node, window: NewestWindow) -> Source:
             "newest_window: adaptive=True of update_key serves all rows while it can; windows of "
             "all rows need no queue of windows."
         )
-    if window.rule not in WINDOW_RULES:
-        raise PlanError(
-            f"newest_window: no rule {window.rule!r}{did_you_mean(window.rule, WINDOW_RULES)} There"
-            f" are: {', '.join(WINDOW_RULES)}."
-        )
+    require_choice(window.rule, WINDOW_RULES, "newest_window: rule")
     if window.hop > window.size:
         raise WindowError(
             f"newest_window: windows of {window.size} every {window.hop} leave rows out; hop must "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
@@ -117,11 +117,7 @@ class Source(Leaf):
                     f"source {self.name!r}: a row in quarantine could not be adjusted while it "
                     "waits; quarantine= needs insert_only=True."
                 )
-        if self.ingress.late not in LATE:
-            raise PlanError(
-                f"source {self.name!r}: late must be one of {', '.join(map(repr, LATE))}"
-                f"{did_you_mean(self.ingress.late, LATE)} Got {self.ingress.late!r}."
-            )
+        require_choice(self.ingress.late, LATE, f"source {self.name!r}: late")
         facts = self.declared
         if self.ingress.late_policy.moves:  # a late row keeps its end and starts later
             facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
