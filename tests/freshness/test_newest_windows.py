@@ -206,7 +206,7 @@ def test_what_makes_no_sense_is_refused_when_it_is_built() -> None:
         plain.newest_window(4, 2)
     with pytest.raises(PlanError, match="right behind update_key"):
         quotes().where("price > 3").newest_window(4, 2)
-    with pytest.raises(PlanError, match=r"no rule 'lasy'.*lazy"):
+    with pytest.raises(PlanError, match=r"rule must be one of .*Did you mean 'lazy'"):
         quotes().newest_window(4, 2, rule="lasy")
     with pytest.raises(WindowError, match="leave rows out"):
         quotes().newest_window(2, 4)

@@ -221,7 +221,7 @@ def test_an_adjust_is_refused() -> None:
 def test_mistakes_about_update_keys() -> None:
     with pytest.raises(UnknownColumnError, match="symbl"):
         tw.source("q", {"symbol": "string"}, insert_only=True).update_key("symbl")
-    with pytest.raises(PlanError, match="no schedule 'inplace'"):
+    with pytest.raises(PlanError, match=r"schedule must be one of .*Did you mean 'in-place'"):
         tw.source("q", {"symbol": "string"}, insert_only=True).update_key(
             "symbol", schedule="inplace"
         )

@@ -15,6 +15,7 @@ from thalweg.plan import nodes
 from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.plan_cutting import fragments_of
 from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 
@@ -97,6 +98,12 @@ def test_an_unknown_operator_may_be_endless_so_no_join_keeps_its_rows() -> None:
         nodes.Join(
             Mystery((left,)), right, (tw.col("k"),), (tw.col("k"),), result=(("k", tw.col("l.k")),)
         )
+
+
+def test_an_unknown_operator_is_refused_behind_a_source_that_keeps_only_the_newest_rows() -> None:
+    quotes = tw.source("q", {"k": "int64", "v": "int64"}, insert_only=True).update_key("k")
+    with pytest.raises(PlanError, match=r"mystery over 'q'.*computed from the rows that are left"):
+        check_update_rules(Mystery((quotes.node,)))
 
 
 def test_the_readme_shows_what_the_classes_say() -> None:

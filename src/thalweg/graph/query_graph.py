@@ -22,7 +22,8 @@ from thalweg.graph.state_table import Row
 from thalweg.graph.strategies import Strategies
 from thalweg.graph.waiting import WAITING, restore_waiting, waiting_rows
 from thalweg.model.batch import Batch
-from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.merging.kernel import MergeKernel

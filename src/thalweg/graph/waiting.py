@@ -12,7 +12,7 @@ from thalweg.graph.arcs import Arc
 from thalweg.graph.forks import Reader
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
-from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 

@@ -23,7 +23,8 @@ from thalweg.errors import (
     list_names,
 )
 from thalweg.io.frames import conform, is_frame, table_of
-from thalweg.model.batch import CONTROL_COLUMNS, Batch, batch_of, one_batch, ticks_of
+from thalweg.model.batch import CONTROL_COLUMNS, Batch, one_batch, ticks_of
+from thalweg.model.element_batches import batch_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert
 from thalweg.model.rows import Bools
 from thalweg.model.time import (

@@ -25,7 +25,8 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, delta_of_slice, slice_of_delta
@@ -36,7 +37,7 @@ __all__ = ["Cutover"]
 class Cutover:
     """
     >>> import thalweg as tw
-    >>> from thalweg.model.batch import batches_of
+    >>> from thalweg.model.element_batches import batches_of
     >>> schema = pa.schema([("n", pa.int64())])
     >>> def made(*elements):
     ...     [batch] = batches_of(elements, schema)

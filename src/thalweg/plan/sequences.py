@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, call, lit
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START
@@ -72,7 +72,7 @@ def sequence(
 ) -> Node:
     """The plan of a pattern. Columns of a step are `name.column` in `predicate` and `result`, its
     time is `name._start`."""
-    _refuse_unknown_mode(mode)
+    require_choice(mode, MODES, "sequence: mode")
     _refuse_endless(mode, within)
     if within == 0 and not exact:
         raise PlanError(
@@ -232,14 +232,6 @@ def _events(name: str, step: Step) -> Node:
 def prefixed(key: Expr, name: str) -> Expr:
     """An expression over the columns of a step, in a match."""
     return key.rename({column: f"{name}.{column}" for column in key.columns()})
-
-
-def _refuse_unknown_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise PlanError(
-            f"sequence: mode must be one of {', '.join(MODES)}{did_you_mean(mode, MODES)} "
-            f"Got {mode!r}."
-        )
 
 
 def _refuse_endless(mode: Mode, within: int | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, Literal, call
 from thalweg.model.time import INFINITY
 from thalweg.plan.expressions import START, substitute
@@ -281,11 +281,7 @@ def _stamp(at: str, times: list[Column]) -> Expr:
 
 
 def _refuse_stamp(at: str, how: str) -> None:
-    if at not in STAMPS:
-        raise PlanError(
-            f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got "
-            f"{at!r}."
-        )
+    require_choice(at, STAMPS, "window_join: at")
     possible = JOIN_KINDS[how].stamps
     if at not in possible:
         raise PlanError(

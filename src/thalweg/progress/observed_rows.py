@@ -24,7 +24,8 @@ import numpy as np
 
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock, shown_duration, shown_time
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.progress.admission import Ingress

@@ -13,7 +13,7 @@ from typing import Any
 
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch, one_batch
-from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node, Source

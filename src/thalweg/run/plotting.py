@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import PlanError, require_package
 from thalweg.io.events import Feed
-from thalweg.model.batch import elements_of
 from thalweg.model.clocks import Clock
+from thalweg.model.element_batches import elements_of
 from thalweg.model.elements import Adjust, Cti, Insert, Payload
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.run.engine import Engine

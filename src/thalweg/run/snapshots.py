@@ -11,7 +11,8 @@ import hashlib
 import pyarrow as pa
 
 from thalweg.errors import StateError
-from thalweg.model.progress import Progress, progress_of_text, progress_text
+from thalweg.model.progress import Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 from thalweg.plan.explain import operator_ids

@@ -18,7 +18,8 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.digests import digest_rows
-from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.shards.exchange import batch_of_blob
 from thalweg.shards.output import OutputKind
 
@@ -63,7 +64,7 @@ def _promise(part: OutputPart) -> Progress:
 def canonical_changes(batches: Iterable[Batch], schema: pa.Schema) -> Batch:
     """The net effect of batches, whatever their order.
 
-    >>> from thalweg.model.batch import batch_of, elements_of
+    >>> from thalweg.model.element_batches import batch_of, elements_of
     >>> from thalweg.model import adjust, insert
     >>> schema = pa.schema([("v", pa.int64())])
     >>> said = [[insert({"v": 1}, 4, 9), adjust({"v": 1}, 4, 9, 7)], [insert({"v": 2}, 0, 5)]]

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.batch import Batch
-from thalweg.model.progress import NO_PROGRESS, Progress, pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
+from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.progress import Sighting
 

@@ -145,7 +145,7 @@ class Caller:
 
     def _each(self, cells: Cells, call: Callable[[int, int, int], Any]) -> Answers:
         """Call for one cell after the other; a failure ends only its own cell."""
-        collector = Collector(self.outputs, self.module.kind == "aggregate", cells.start, cells.end)
+        collector = Collector(self.outputs, self.module.is_aggregate, cells.start, cells.end)
         offsets = cells.offsets.tolist()
         at, size, watch = 0, len(cells), self._watch
         empty_is_null = self._skips
@@ -202,7 +202,7 @@ class Caller:
     def _one_in_columns(self, cell: Cells) -> Any:
         """The result of one cell, in the form that the collector takes."""
         answers = self._answers(cell)
-        if self.module.kind == "aggregate":
+        if self.module.is_aggregate:
             (value,) = answers.payload.column(0).to_pylist()
             return value
         times = [pa.array(answers.start), pa.array(answers.end)]
@@ -226,7 +226,7 @@ class Caller:
             result = own.compute_groups(rows, cells.offsets, *windows)
         else:
             result = own.results(own.partials(rows, cells.offsets), *windows)
-        if self.module.kind != "aggregate":
+        if not self.module.is_aggregate:
             return self._many(result, cells)
         array = values_of(result, self.outputs.field(0).type)
         if len(array) != size:

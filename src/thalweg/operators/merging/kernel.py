@@ -29,14 +29,9 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, StateError
 from thalweg.model.batch import Batch
-from thalweg.model.progress import (
-    Progress,
-    Scope,
-    pack_scope,
-    progress_of_text,
-    progress_text,
-    unpack_scope,
-)
+from thalweg.model.packed_values import pack_scope, unpack_scope
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
@@ -70,7 +65,7 @@ CAUSES = ("promise", "policy", "other leader")
 
 class MergeKernel(Operator):
     """
-    >>> from thalweg.model.batch import batches_of, elements_of
+    >>> from thalweg.model.element_batches import batches_of, elements_of
     >>> from thalweg.model import adjust, cti, insert
     >>> schema = pa.schema([("p", pa.string())])
     >>> merge = MergeKernel(schema, ("left", "right"))

@@ -39,12 +39,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.clocks import shown_time
 from thalweg.model.column_promises import merge_column_promises
 from thalweg.model.delta import Delta
-from thalweg.model.progress import (
-    NO_PROGRESS,
-    Progress,
-    progress_of_text,
-    progress_text,
-)
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_column
 from thalweg.model.time import MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize

@@ -29,6 +29,7 @@ from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.model.names import is_internal
 from thalweg.plan.expressions import Keys, Named
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = [
     "FACTS",
@@ -245,6 +246,26 @@ class Node:
         """A row of an input that ends at e has no part in answers that end later than e + reach;
         None: nothing is known, and feedback (`skip_before`) stops here."""
         return None
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        """The output, where at least one input is an update stream (see `update_rules`): raises
+        where rows that were left out would change it. An operator that looks at one row passes such
+        a stream on with its key."""
+        found = next(each for each in inputs if each is not None)
+        if not self.row_by_row or len(inputs) > 1:
+            raise found.refusal(
+                self.label, "it would be computed from the rows that are left, not from all rows"
+            )
+        keys = self.result_keys(found.keys)
+        if keys is None:
+            raise found.refusal(
+                self.label,
+                f"the update key ({found.shown_keys}) must be passed on unchanged; it may be "
+                "renamed",
+            )
+        if found.window is not None and not self.before_exchange:
+            raise found.refusal(self.label, "rows of served windows start where their window does")
+        return replace(found, keys=keys)
 
     # --------------------------------------------------------------------------------------------
     # facts about state; text

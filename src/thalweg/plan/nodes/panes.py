@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from thalweg.errors import WindowError, did_you_mean
+from thalweg.errors import WindowError, require_choice
 from thalweg.plan.aggregates import AggregateCall, partial_schema
 from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
 from thalweg.plan.nodes.families import GroupedOperator, show_keys
@@ -45,11 +45,7 @@ class Table:
     late: int = 2
 
     def __post_init__(self) -> None:
-        if self.flush not in FLUSHES:
-            raise WindowError(
-                "two_level: flush must be one of "
-                f"{', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
-            )
+        require_choice(self.flush, FLUSHES, "two_level: flush", WindowError)
         for name in ("slots", "every", "late"):
             if getattr(self, name) < (0 if name == "late" else 1):
                 raise WindowError(f"two_level: {name} must be positive; got {getattr(self, name)}.")

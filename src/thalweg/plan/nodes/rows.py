@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr, col, is_monotone_in_start
-from thalweg.plan.expressions import START, Keys, passed_on, substitute
+from thalweg.plan.expressions import START, Keys, passed_on, show_columns, substitute
 from thalweg.plan.nodes.base import (
     Named,
     Node,
@@ -21,6 +21,7 @@ from thalweg.plan.nodes.base import (
     require_known,
 )
 from thalweg.plan.nodes.families import RowOperator, columns_of
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["Select", "SelectMany", "Where"]
 
@@ -91,11 +92,6 @@ class Projection(RowOperator):
     @property
     def details(self) -> str:
         return show_columns(self.columns)
-
-
-def show_columns(columns: Named) -> str:
-    """Columns as `explain()` shows them."""
-    return ", ".join(name if str(expr) == name else f"{name} = {expr}" for name, expr in columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +174,11 @@ class SelectMany(Projection):
             columns_schema(self.columns, schema),
             before.but(unique_start=False, payload_start_key=False, group_ctis=False),
         )
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        (found,) = inputs
+        assert found is not None
+        raise found.refusal(self.label, "a key would get several rows at one time")
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

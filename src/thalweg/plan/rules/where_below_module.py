@@ -28,7 +28,7 @@ def apply(node: Node) -> Node | None:
     if not isinstance(node, Where) or not isinstance(node.input, WindowApply):
         return None
     below, read = node.input, node.predicate.columns()
-    if below.module.kind != "operator" or below.window.grid is None:
+    if below.module.is_aggregate or below.window.grid is None:
         return None
     passed = {name: expr.name for name, expr in below.arguments if isinstance(expr, Column)}
     allowed = set(below.module.properties.commutes_with_filter) & set(passed)
