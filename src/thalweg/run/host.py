@@ -19,6 +19,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError, did_you_mean
+from thalweg.graph.build import declared_alike
 from thalweg.graph.demand import Demand
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
@@ -243,11 +244,7 @@ class Host:
             if not isinstance(node, Source):
                 continue
             declared = found.setdefault(node.name, node)
-            if (declared.columns, declared.ingress, declared.declared) != (
-                node.columns,
-                node.ingress,
-                node.declared,
-            ):
+            if not declared_alike(declared, node):
                 others = (
                     "other queries, which declare"
                     if self._is_read(node.name)
