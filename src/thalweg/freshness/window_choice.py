@@ -27,7 +27,8 @@ from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import InPlaceSchedule, Schedule
 from thalweg.freshness.simulation import Workload, run_windows
 from thalweg.freshness.window_marks import UpdateWindow
-from thalweg.freshness.window_queue import WindowQueue, WindowRule
+from thalweg.freshness.window_queue import WindowQueue
+from thalweg.progress.conflation import WindowRule
 
 __all__ = ["ChoosingQueue", "RuleTrial", "make_window_queue", "small_queue"]
 
@@ -152,7 +153,7 @@ class RuleTrial:
                 self._times[begin : self._held],
                 row_cost * share,
             )
-            for rule in ("lazy", "eager")
+            for rule in (WindowRule.LAZY, WindowRule.EAGER)
         ]
         lazy, eager = (max(area, 1.0) for area in stale)
         odds = math.log(eager / lazy)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from thalweg.errors import PlanError
 from thalweg.graph.arcs import AppendBuffer, Arc
 from thalweg.graph.feedback import set_unwanted
-from thalweg.graph.forks import Reader, SharedBuffer
+from thalweg.graph.forks import SharedBuffer
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.state_table import Row, StateTable
 from thalweg.model.batch import Batch
@@ -183,11 +183,7 @@ class Topology:
 
     def put_ahead(self, operator: GraphOperator, port: int, batch: Batch) -> None:
         """Put a batch on one input, for that operator alone, before everything else."""
-        arc = operator.inputs[port]
-        if isinstance(arc, Reader):
-            arc.put_back(batch)
-        else:
-            arc.put(batch)
+        operator.inputs[port].put_ahead(batch)
 
     def _stand_still(self) -> None:
         if self.waiting:
@@ -229,11 +225,7 @@ class Topology:
                 self._outlets[name] = self._new_reader(producer)
         for name, batches in held.items():
             for batch in batches:
-                outlet = self._outlets[name]
-                if isinstance(outlet, Reader):
-                    outlet.put_back(batch)
-                else:
-                    outlet.put(batch)
+                self._outlets[name].put_ahead(batch)
         self._changed()
 
     def _changed(self) -> None:

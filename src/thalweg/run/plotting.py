@@ -110,7 +110,7 @@ def story_of(
             bar = Bar(at, element.start, element.end, "", name)
             bar.late = engine.late_count(name) > late
             rows.append(bar)
-        promised = min(engine._ingress(source).promised for source in engine.sources)
+        promised = min(map(engine.late_before, engine.sources))
         if promised > MIN_TIME and (not promises or promised > promises[-1][1]):
             promises.append((at, promised))
         _follow(elements_of(out), at, answers)

@@ -45,7 +45,7 @@ from thalweg.operators.merging.level import (
 )
 from thalweg.operators.merging.sent_starts import SentStarts
 
-__all__ = ["InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
+__all__ = ["IN_ORDER_LEVELS", "InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
 
 
 class InOrderLevel(MergeLevel):
@@ -301,3 +301,8 @@ class RunDigestLevel(InOrderLevel):
     def state_size(self) -> StateSize:
         single = 0 if self.single is None else int(self.single.nbytes)
         return super().state_size() + StateSize(len(self.sent), self.sent.nbytes + single)
+
+
+IN_ORDER_LEVELS: Mapping[str, type[InOrderLevel]] = {
+    level.name: level for level in (StrictLevel, RunOrderLevel, RunDigestLevel)
+}
