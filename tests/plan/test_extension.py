@@ -18,8 +18,8 @@ from thalweg.operators.base import Operator
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.families import RowOperator
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
 from thalweg.testing.oracle.scene import Scene, meaning

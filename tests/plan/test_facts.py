@@ -15,7 +15,7 @@ from thalweg.plan import nodes
 from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 
 
