@@ -15,14 +15,14 @@ from thalweg.errors import InputError, StateError
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import stop_receiver
 from thalweg.plan.nodes import Source
-from thalweg.shards.buckets import bucket_ids
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.sources import without_feeds
-from thalweg.spark.feeds import feeds_of
-from thalweg.spark.receiver_feed import Offset, Received, _CutJob, _CutReader, bind_queues
+from thalweg.shards.exchange.buckets import bucket_ids
+from thalweg.shards.exchange.chunks import Header, batch_of_blob
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.sources.source_feed import without_feeds
+from thalweg.spark.sources.feed import feeds_of
+from thalweg.spark.sources.receiver_feed import Offset, Received, _CutJob, _CutReader, bind_queues
 from thalweg.stream import Stream
 
 LIMIT = ReadAllAvailable()

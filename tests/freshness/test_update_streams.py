@@ -244,7 +244,7 @@ def test_mistakes_about_update_keys() -> None:
 
 def test_spark_needs_a_receiver_and_a_receiver_a_key(tmp_path: Path) -> None:
     from thalweg import spark
-    from thalweg.spark.query import prepare
+    from thalweg.spark.preparing import prepare
 
     with pytest.raises(PlanError, match=r"make the source with spark\.from_receiver"):
         prepare(quotes(), checkpoint="unused")

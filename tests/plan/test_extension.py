@@ -20,8 +20,8 @@ from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.families import RowOperator
 from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
 from thalweg.testing.oracle.scene import Scene, meaning

@@ -16,7 +16,7 @@ from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_rules import check_update_rules
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 
 

@@ -14,9 +14,9 @@ import thalweg as tw
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import parse
 from thalweg.model.punctuation import Punctuation, before, punctuation, within
-from thalweg.shards.event_columns import EventColumns
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.spark.streams import from_files
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.spark.sources.streams import from_files
 
 COLUMNS = {"k": "string", "end": "int64", "size": "float64"}
 ENGINES: dict[str, Callable[..., Any]] = {"in-process": tw.Engine, "divided": DividedEngine}

@@ -14,7 +14,7 @@ from thalweg.model import MIN_TIME, Batch, Element, Row, cht
 from thalweg.plan.nodes import Source
 from thalweg.plan.usefulness import useful_grids
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.spark.ticker import period_of
+from thalweg.spark.sources.ticker import period_of
 from thalweg.testing import FakeClock
 
 COLUMNS = {"k": "string", "v": "int64"}

@@ -18,15 +18,15 @@ from tests.shards.test_record import QUERY, Checkpoint
 from thalweg.errors import PlanError, StateError
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.batch import Batch
-from thalweg.shards.exchange import blob_of_batch
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.module_digests import module_digests
-from thalweg.shards.query_figures import BatchFigures, QueryFigures
-from thalweg.shards.record import ProgressRecord
-from thalweg.shards.reports import combined_why, read_reports
-from thalweg.shards.sink_folder import SinkFolder
-from thalweg.shards.sources import log_of
-from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.shards.checkpoint.module_digests import module_digests
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.exchange.chunks import blob_of_batch
+from thalweg.shards.output.kept_table import KeptTable
+from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.reports.combined import combined_why, read_reports
+from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures
+from thalweg.shards.sources.source_feed import log_of
+from thalweg.spark.options import require_output, require_sink, trigger_arguments
 
 # ------------------------------------------------------------------------------------------------
 # the sink belongs to its checkpoint
@@ -114,7 +114,7 @@ def row(value: int) -> tw.Element:
 def test_a_table_in_memory_survives_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.shards.kept_table._TOGETHER", 3)
+    monkeypatch.setattr("thalweg.shards.output.kept_table._TOGETHER", 3)
     table = KeptTable(SCHEMA, tmp_path / "table")
     for batch in range(10):
         table.take(batch, changes(row(batch)))

@@ -25,7 +25,7 @@ from thalweg.model import (
     insert,
 )
 from thalweg.model.time import MIN_TIME
-from thalweg.shards.exchange import (
+from thalweg.shards.exchange.chunks import (
     EXCHANGE_COLUMNS,
     EXCHANGE_SCHEMA,
     ExchangeRow,
@@ -35,7 +35,7 @@ from thalweg.shards.exchange import (
     read_rows,
     write_rows,
 )
-from thalweg.shards.ingest import divide, exchange_rows
+from thalweg.shards.exchange.ingest import divide, exchange_rows
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from thalweg.errors import StateError
-from thalweg.shards import record
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.checkpoint import record
+from thalweg.shards.checkpoint.record import ProgressRecord
 
 QUERY = {"fragments": {"0": [["s", None, ["k"]]]}, "buckets": 2, "consistency": "speculative"}
 

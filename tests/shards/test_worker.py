@@ -23,12 +23,12 @@ from thalweg.model import (
 )
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Chunk, Header, blob_of_batch
-from thalweg.shards.fragments import FragmentPlan, sources_of, targets_of
-from thalweg.shards.ingest import Ingest
+from thalweg.shards.exchange.chunks import Chunk, Header, blob_of_batch
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import FragmentPlan, sources_of, targets_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.worker import Answer, FragmentRunner
+from thalweg.shards.worker.fragment_runner import Answer, FragmentRunner
 from thalweg.testing.compare import sort_rows
 
 COLUMNS = {"k": "string", "v": "int64"}

@@ -28,13 +28,13 @@ from thalweg.io.listed import equal_runs
 from thalweg.io.listing import FilePlace
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Source
-from thalweg.shards.event_columns import EventColumns
-from thalweg.shards.event_files import FileChunks
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.file_feed import FileReader, Files
+from thalweg.shards.exchange.chunks import Header, batch_of_blob
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.shards.sources.event_files import FileChunks
+from thalweg.spark.sources.file_feed import FileReader, Files
 
 TABLE = pa.table(
     {"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])}

@@ -13,13 +13,13 @@ import thalweg as tw
 from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragment_stage import FragmentSpec
-from thalweg.shards.fragments import parts_of, targets_of
-from thalweg.shards.ingest import Ingest
+from thalweg.shards.exchange.chunks import Header, Message, batch_of_blob, read_rows
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import parts_of, targets_of
 from thalweg.shards.local_engine import DictStore
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.processor import FragmentProcessor
+from thalweg.shards.worker.fragment_bucket import FragmentSpec
+from thalweg.spark.stages.processor import FragmentProcessor
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNTS = tw.source("s", COLUMNS).group_by("k").tumbling(10).aggregate(n=tw.count())

@@ -10,8 +10,8 @@ import pytest
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import parse
 from thalweg.model.time import MIN_TIME
-from thalweg.shards.event_columns import EventColumns
-from thalweg.spark.streams import from_files
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.spark.sources.streams import from_files
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 TIMES = EventColumns("ts", punctuation=parse("k = 'promise'"))

@@ -87,7 +87,7 @@ def _spark() -> Finding:
 def _java() -> Finding:
     if not _has_spark():
         return Finding("java", "note", "not looked for; only Spark needs it.")
-    from thalweg.spark.java import OLDEST, find_java
+    from thalweg.spark.processes.java import OLDEST, find_java
 
     found = find_java()
     if found is None:
@@ -105,7 +105,7 @@ def _class_archive() -> Finding:
     what = "class archive"
     if not _has_spark():
         return Finding(what, "note", "not looked for; only Spark uses it.")
-    from thalweg.spark.class_archive import (
+    from thalweg.spark.processes.class_archive import (
         SWITCH,
         archive_file,
         has_archive,

@@ -72,7 +72,7 @@ def _on_spark(
     folder: HaFolder, name: str, file: QueryFile, settled: Path | None, *, finish: bool
 ) -> None:
     from thalweg import spark
-    from thalweg.shards.event_files import skips_unwanted
+    from thalweg.shards.sources.event_files import skips_unwanted
 
     trigger = "available now" if finish else "at once"
     spark.start(
@@ -90,7 +90,7 @@ class FileSource:
     """The files of one source, read in-process as its query on Spark reads them."""
 
     def __init__(self, node: Source, checkpoint: Path) -> None:
-        from thalweg.shards.event_files import EventFiles, can_skip
+        from thalweg.shards.sources.event_files import EventFiles, can_skip
 
         if not isinstance(node.feed, EventFiles) or node.feed.times is None:
             raise PlanError(

@@ -14,7 +14,7 @@ from thalweg.errors import ReceiverError
 from thalweg.freshness.key_table import pack_keys
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.model.printing import printable
-from thalweg.shards.newest_answers import WRITTEN, NewestAnswers, WatchNote
+from thalweg.shards.output.newest_answers import WRITTEN, NewestAnswers, WatchNote
 
 __all__ = ["watch"]
 

@@ -11,7 +11,7 @@ import click
 from thalweg.errors import InputError
 from thalweg.model.printing import printable
 from thalweg.model.time import time_us
-from thalweg.shards.reports import combined_why, read_reports
+from thalweg.shards.reports.combined import combined_why, read_reports
 
 __all__ = ["why"]
 

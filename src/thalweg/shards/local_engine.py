@@ -25,15 +25,15 @@ from thalweg.operators.merging.named_inputs import MergeStep
 from thalweg.operators.source.punctuations import cti_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
-from thalweg.shards.asks import asks_of, lags
-from thalweg.shards.bucket_report import BucketReport
-from thalweg.shards.exchange import Chunk, ExchangeRow, Header
-from thalweg.shards.fragment_stage import FragmentBucket, FragmentSpec, divided_answer
-from thalweg.shards.fragments import parts_of, sources_of, targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of, require_patterns
-from thalweg.shards.reports import combined_figures, combined_why
-from thalweg.shards.worker import FragmentRunner
+from thalweg.shards.exchange.chunks import Chunk, ExchangeRow, Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of, require_patterns
+from thalweg.shards.fragments.fragment import parts_of, sources_of, targets_of
+from thalweg.shards.reports.asks import asks_of, lags
+from thalweg.shards.reports.bucket_report import BucketReport
+from thalweg.shards.reports.combined import combined_figures, combined_why
+from thalweg.shards.worker.fragment_bucket import FragmentBucket, FragmentSpec, divided_answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.stream import Stream
 
 __all__ = ["DictStore", "DividedEngine"]

@@ -3,9 +3,9 @@
     sources -> stage 0 -> stage 1 -> ... -> one job for all answers
 
 The Spark query is the same whatever the queries are: the sources are given once, the number of
-stages is fixed, and what runs in a stage is state (see `shards.host_worker`). The queries are
-versions in the checkpoint (`shards.query_registry`), and the version that a micro-batch is read for
-is in its offsets (`versioned`).
+stages is fixed, and what runs in a stage is state (`shards.host.stage_runner`). Every change of the
+queries is a version in the checkpoint (`shards.host.query_registry`), and the version that a
+micro-batch is read for is in its offsets (`sources.versioned`).
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.written import write_plan
-from thalweg.shards.buckets import bucket_ids
-from thalweg.shards.exchange import EXCHANGE_COLUMNS
-from thalweg.shards.host_figures import HostedStatus, HostFigures
-from thalweg.shards.host_ingest import HostIngest
-from thalweg.shards.host_queries import HostQueries
-from thalweg.shards.host_worker import HostSpec
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.query_registry import HostedQuery, QueryRegistry
-from thalweg.shards.record import ProgressRecord
-from thalweg.shards.roster import stages_of
-from thalweg.shards.sources import log_of, without_feeds
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.exchange.buckets import bucket_ids
+from thalweg.shards.exchange.chunks import EXCHANGE_COLUMNS
+from thalweg.shards.host.figures import HostedStatus, HostFigures
+from thalweg.shards.host.host_ingest import HostIngest
+from thalweg.shards.host.host_queries import HostQueries
+from thalweg.shards.host.query_registry import HostedQuery, QueryRegistry
+from thalweg.shards.host.roster import stages_of
+from thalweg.shards.host.stage_runner import HostSpec
+from thalweg.shards.output.kept_table import KeptTable
+from thalweg.shards.sources.source_feed import log_of, without_feeds
 from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
-from thalweg.spark.file_feed import Files
-from thalweg.spark.generator_feed import Generator
-from thalweg.spark.host_sinks import FileSink, deliver
-from thalweg.spark.host_stage import HostProcessor
-from thalweg.spark.outputs import require_output, trigger_arguments
+from thalweg.spark.options import require_output, trigger_arguments
+from thalweg.spark.processes.shipping import ship
 from thalweg.spark.session import applied, check_session, current_session, needed_settings
-from thalweg.spark.shipping import ship
-from thalweg.spark.ticker import with_ticker
+from thalweg.spark.sinks.host_sinks import FileSink, deliver
+from thalweg.spark.sources.file_feed import Files
+from thalweg.spark.sources.generator_feed import Generator
+from thalweg.spark.sources.ticker import with_ticker
+from thalweg.spark.stages.host_stage import HostProcessor
 from thalweg.stream import Stream
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module

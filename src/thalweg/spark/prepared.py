@@ -17,7 +17,9 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import Explanation
-from thalweg.shards.egress import (
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.fragments.fragment import FragmentPlan
+from thalweg.shards.output.typed_rows import (
     DEAD_RECORDS,
     converter,
     ledger_schema,
@@ -26,13 +28,11 @@ from thalweg.shards.egress import (
     unpack_skipped,
     unpacker,
 )
-from thalweg.shards.fragments import FragmentPlan
-from thalweg.shards.query_figures import BatchFigures
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.reports.query_figures import BatchFigures
 from thalweg.spark.observed import observed_figures
-from thalweg.spark.receiver_feed import Received
 from thalweg.spark.session import applied
-from thalweg.spark.stateless import StatelessStage
+from thalweg.spark.sources.receiver_feed import Received
+from thalweg.spark.stages.stateless import StatelessStage
 
 __all__ = ["Prepared"]
 

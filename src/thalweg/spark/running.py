@@ -21,15 +21,15 @@ from thalweg.model.answers import Answers
 from thalweg.model.clocks import time_value
 from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.plan.clock import clock_of
-from thalweg.shards.asks import asks_of, write_asks
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.query_figures import BatchFigures, QueryFigures, QueryStatus
-from thalweg.shards.reports import combined_why, notes_of_reports, write_reports
-from thalweg.shards.sources import log_of
+from thalweg.shards.output.kept_table import KeptTable
+from thalweg.shards.reports.asks import asks_of, write_asks
+from thalweg.shards.reports.combined import combined_why, notes_of_reports, write_reports
+from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures, QueryStatus
+from thalweg.shards.sources.source_feed import log_of
 from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.listeners import hear_progress
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.progress import hear_progress
-from thalweg.spark.receiver_feed import close_links, silent_receivers
+from thalweg.spark.sources.receiver_feed import close_links, silent_receivers
 
 __all__ = ["RunningQuery", "lock_checkpoint", "unlock_checkpoint"]
 

@@ -24,13 +24,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from thalweg.errors import PlanError
-from thalweg.spark.archive_building import build_after_exit
-from thalweg.spark.class_archive import OPTIONS, archive_options
-from thalweg.spark.java import require_java
-from thalweg.spark.local_files import use_local_files
-from thalweg.spark.quiet import quiet_start
-from thalweg.spark.spark_home import home_without_archive
-from thalweg.spark.warm_python import python_for_workers, start_template
+from thalweg.spark.jvm.local_files import use_local_files
+from thalweg.spark.processes.archive_building import build_after_exit
+from thalweg.spark.processes.class_archive import OPTIONS, archive_options
+from thalweg.spark.processes.java import require_java
+from thalweg.spark.processes.quiet import quiet_start
+from thalweg.spark.processes.spark_home import home_without_archive
+from thalweg.spark.processes.warm_python import python_for_workers, start_template
 
 __all__ = [
     "CHECKPOINT_FILES",

@@ -18,21 +18,21 @@ from thalweg.model.time import Duration
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
-from thalweg.shards.asks import ask_all_if_behind
-from thalweg.shards.drawing import fragment_chart
-from thalweg.shards.newest_answers import WatchNote
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.sink_folder import SinkFolder
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.drawing import fragment_chart
+from thalweg.shards.output.newest_answers import WatchNote
+from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.reports.asks import ask_all_if_behind
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.feeds import Feed, feeds_of
-from thalweg.spark.frame_feed import Frame
-from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.spark.listeners import show_progress
+from thalweg.spark.options import require_output, require_sink, trigger_arguments
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.progress import show_progress
-from thalweg.spark.query import prepare
+from thalweg.spark.preparing import prepare
 from thalweg.spark.running import RunningQuery, lock_checkpoint, unlock_checkpoint
 from thalweg.spark.session import current_session, needed_settings, refuse_remote
-from thalweg.spark.sinks import Each, Sink, each_batch, open_sink, takes_rows
+from thalweg.spark.sinks.sink import Each, Sink, each_batch, open_sink, takes_rows
+from thalweg.spark.sources.feed import Feed, feeds_of
+from thalweg.spark.sources.frame_feed import Frame
 from thalweg.stream import Stream
 
 __all__ = ["explain", "frame", "start"]

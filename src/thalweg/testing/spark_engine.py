@@ -20,12 +20,12 @@ from thalweg.io.events import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.exchange.chunks import Header, batch_of_blob
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.file_feed import Files
-from thalweg.spark.query import prepare
+from thalweg.spark.preparing import prepare
 from thalweg.spark.running import RunningQuery
+from thalweg.spark.sources.file_feed import Files
 from thalweg.stream import Stream
 
 __all__ = ["SparkEngine", "write_elements"]

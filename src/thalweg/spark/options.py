@@ -1,0 +1,87 @@
+"""The arguments of `start`: where answers go, in which form, and when a micro-batch runs. What
+makes no sense is refused before Spark is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from thalweg.errors import PlanError, WindowError, did_you_mean
+from thalweg.model.time import duration_us
+from thalweg.shards.output.typed_rows import FORMS
+
+__all__ = ["FILE_FORMATS", "require_output", "require_sink", "trigger_arguments"]
+
+FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "delta", "iceberg")
+_SINKS = ("memory", "console", "noop", "elements", *FILE_FORMATS)
+_TRIGGERS = ("at once", "available now", "once", "10 seconds")
+_ARGUMENTS = ("processingTime", "availableNow", "once")
+
+
+def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
+    """Refuse a place for answers that there is not."""
+    if callable(to):
+        if path is not None:
+            raise PlanError(
+                "path= goes with a file format; a function knows itself where to write."
+            )
+        return
+    if to not in _SINKS and "." not in to:
+        raise PlanError(
+            f"to={to!r} is no place for answers{did_you_mean(str(to), _SINKS)} There are "
+            f"{', '.join(_SINKS)}, and any function of a DataFrame and the number of its "
+            "micro-batch."
+        )
+    if to in ("memory", "console", "noop"):
+        if path is not None:
+            raise PlanError(f"to={to!r} writes no files; leave path= out, or say to='parquet'.")
+    elif path is None:
+        raise PlanError(f"to={to!r} needs a path.")
+    elif to == "elements" and "://" in path:
+        raise PlanError(
+            f"to='elements' writes a folder of this machine, and {path!r} is elsewhere: a batch "
+            "must appear whole, by renaming."
+        )
+
+
+def require_output(output: str) -> None:
+    """Refuse a form of answers that there is not."""
+    if output not in (*FORMS, "packed"):
+        raise PlanError(
+            f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
+            f"{output!r}."
+        )
+
+
+def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
+    """What Spark's `trigger` is called with. Spark's own words are understood too.
+
+    >>> trigger_arguments("availableNow"), trigger_arguments("10 seconds")
+    ({'availableNow': True}, {'processingTime': '10 seconds'})
+    """
+    if not isinstance(trigger, str):
+        unknown = [name for name in trigger if name not in _ARGUMENTS]
+        if unknown or len(trigger) != 1:
+            raise PlanError(
+                f"trigger={dict(trigger)!r}: give one of {', '.join(_ARGUMENTS)}; other triggers of"
+                " Spark's know no state."
+            )
+        name, value = next(iter(trigger.items()))
+        return trigger_arguments(value) if name == "processingTime" else {"availableNow": True}
+    word = re.sub(r"[\s_-]", "", trigger).lower()
+    if word in ("availablenow", "once"):
+        return {"availableNow": True}
+    if word == "atonce":
+        return {"processingTime": "0 seconds"}
+    try:
+        interval = duration_us(trigger, what="trigger")
+    except WindowError:
+        raise PlanError(
+            f"trigger={trigger!r} is not understood{did_you_mean(trigger, _TRIGGERS)} Say 'at "
+            "once', 'available now', or how often a micro-batch runs, such as '10 seconds'."
+        ) from None
+    if interval < 0:
+        raise PlanError(f"trigger={trigger!r}: a micro-batch cannot run before the one before.")
+    whole = interval % 1_000_000 == 0 and re.fullmatch(r"\d+ (milli|micro)?seconds?", trigger)
+    return {"processingTime": trigger if whole else f"{interval} microseconds"}
