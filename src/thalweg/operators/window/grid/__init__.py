@@ -12,7 +12,6 @@ buckets          partial results of any size that is bounded, by pane or by wind
 rows             the rows, for percentiles and the like, and for top-k; `ranges` of partial results
                  where windows overlap much
 cells            sums of groups at windows, as one table of whole numbers
-window_rows      rows of groups, by time
 
 Panes, which several windows share:
 

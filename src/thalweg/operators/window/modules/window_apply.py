@@ -252,7 +252,7 @@ class WindowApplyKernel(ModuleKernel):
         when they answered."""
         frontier = self._frontier
         if frontier.cti == INFINITY:
-            self._clear()
+            self.clear()
             self._promised = INFINITY
             return Progress(INFINITY)
         partition, moved = used_codes([groups.partition]), frontier.cti > before
@@ -262,27 +262,29 @@ class WindowApplyKernel(ModuleKernel):
         if len(partition):
             self._settle_instants(Line(before), partition)
             closed = [*closed, self._close_partitions(partition)]
-        self._forget(closed)
+        self._drop_rows_of(closed)
         if moved:
-            self._drop()
+            self._drop_ended()
         self._promised = max(self._promised, self._promise())
         progress = Progress(self._promised)
         if groups.scopes:
             progress = Progress(self._promised, groups.columns, self._promises(groups))
-        self._renumber()
+        self.reuse_numbers()
         return progress
 
-    def _renumber(self) -> None:
-        if not self._partitions.index.is_untidy:
-            return
-        frontier = self._frontier
-        used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
-        moved = self._tidy(used)
-        if moved is not None:
-            frontier.renumber(moved)
-            if self._instants is not None:
-                self._instants.renumber(moved)
-            self._passed = {int(moved[at]): time for at, time in self._passed.items()}
+    def held_groups(self) -> Codes:
+        return used_codes([super().held_groups(), self._promised_groups()])
+
+    def _promised_groups(self) -> Codes:
+        """The groups that have promises of their own."""
+        return np.array(sorted({*self._frontier.promised, *self._passed}), np.int64)
+
+    def renumber(self, moved: Codes) -> None:
+        super().renumber(moved)
+        self._frontier.renumber(moved)
+        if self._instants is not None:
+            self._instants.renumber(moved)
+        self._passed = {int(moved[at]): time for at, time in self._passed.items()}
 
     def _close_partitions(self, partition: Codes) -> Regions:
         """Promises for single partitions close their windows; one that has ended is forgotten."""
@@ -299,7 +301,7 @@ class WindowApplyKernel(ModuleKernel):
         self._events.remove(rows.filter(over))
         return _stretches(closed.entries)
 
-    def _forget(self, closed: list[Regions]) -> None:
+    def _drop_rows_of(self, closed: list[Regions]) -> None:
         """Forget the rows that belong to closed windows only, given where those lie."""
         if not closed or (self._frame.by is None and not self._node.ends_matter):
             return
@@ -321,7 +323,7 @@ class WindowApplyKernel(ModuleKernel):
         if not needed.all():
             self._events.remove(rows.filter(~needed))
 
-    def _drop(self) -> None:
+    def _drop_ended(self) -> None:
         """Forget rows that have ended before every open window, where rows are held over their
         lifetimes."""
         cti = self._frontier.cti
@@ -447,15 +449,15 @@ class WindowApplyKernel(ModuleKernel):
     # --------------------------------------------------------------------------------------------
     # state
 
-    def _clear(self) -> None:
-        super()._clear()
+    def clear(self) -> None:
+        super().clear()
         if self._instants is not None:
             self._instants.clear()
         self._passed, self._frontier.promised = {}, {}
 
     def snapshot(self) -> Slices:
         frontier = self._frontier
-        partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        partition = self._promised_groups()
         ahead, passed = (
             pa.array([times.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
             for times in (frontier.promised, self._passed)

@@ -21,30 +21,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, distinct_codes
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
-    Operator,
     Slices,
     StateSize,
     progress_of_slice,
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.group_promises import newly_promised_groups, promises_of_rows
+from thalweg.operators.group_promises import (
+    newly_promised_groups,
+    promises_of_rows,
+    promises_over,
+)
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.partition_values import grown, moved_to
 from thalweg.operators.window.snapshot.gate import WindowGate
+from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.state.runs import Columns
 
@@ -135,7 +138,7 @@ class _Part:
         return self if mask.all() else _Part(*(column[mask] for column in columns))
 
 
-class SnapshotKernel(Operator):
+class SnapshotKernel(WindowOperator):
     """The shared part. A subclass defines which rows are kept and the answer of a window's rows."""
 
     def __init__(
@@ -171,12 +174,12 @@ class SnapshotKernel(Operator):
 
     def process(self, port: int, batch: Batch) -> Batch:
         before = self._progress
-        self._progress = before.advance(self._scoped(batch.progress))
+        self._progress = before.advance(promises_over(batch.progress, self._keys))
         latest = greatest(batch.start) if len(batch) else MIN_TIME
         self._watermark = max(self._watermark, latest, self._progress.cti)
         self._gate.advance(self._watermark, self._progress)
-        leaving = self._apply(self.project(batch) if len(batch) else self._no_rows, before)
-        self._forget(before)
+        leaving = self._compare(self.project(batch) if len(batch) else self._no_rows, before)
+        self._close(before)
         return leaving.to_batch(self._gate.promise())
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -192,21 +195,6 @@ class SnapshotKernel(Operator):
         latest = int(snapshots.end[waits].max(initial=MIN_TIME))
         return (INFINITY if latest == INFINITY else max(time, self._gate.needed_for(latest)),)
 
-    def _scoped(self, progress: Progress) -> Progress:
-        """A promise with those scopes and column promises alone that are made of the keys."""
-        if not (progress.scoped or progress.column_promises or progress.areas):
-            return progress
-        column_promises = rename_column_promises(
-            progress.column_promises, {key: key for key in self._keys}
-        )
-        if set(progress.scope_columns) <= set(self._keys):
-            return (
-                progress
-                if column_promises == progress.column_promises
-                else replace(progress, column_promises=column_promises)
-            )
-        return Progress(progress.cti, column_promises=column_promises)
-
     def _keys_of(self, group: Codes) -> Rows:
         """The keys that name some groups."""
         return pa.RecordBatch.from_arrays(self._index.columns(group), names=list(self._keys))
@@ -214,8 +202,8 @@ class SnapshotKernel(Operator):
     def _groups(self, rows: Rows) -> Codes:
         return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
 
-    def _apply(self, delta: Delta, before: Progress) -> Delta:
-        """Change the rows; the windows that leave, and those that are taken back."""
+    def _compare(self, delta: Delta, before: Progress) -> Delta:
+        """Hold the changes; the windows that leave, and those that are taken back, at once."""
         number, due, first = self._groups(delta.payload), self._gate.due(), self._gate.first
         touched, group = distinct_codes(np.concatenate([number, due]))
         if not len(touched):
@@ -359,13 +347,14 @@ class SnapshotKernel(Operator):
             group, front, until = group[whole], front[whole], until[whole]
         self._gate.first.set(group, front, until)
 
-    def _forget(self, before: Progress) -> None:
+    def _close(self, before: Progress) -> None:
         """Drop what no later change can touch; the last boundary stays with the rows across it."""
         now = self._progress
-        dropped: list[Columns] = []
         if now.cti == INFINITY:
-            self._held.clear()
-        elif now.cti > before.cti:
+            self.clear()
+            return
+        dropped: list[Columns] = []
+        if now.cti > before.cti:
             dropped = self._held.drop(now.cti - 1)
         promised = (
             newly_promised_groups(self._index, self._fields, now.scope_columns, before, now)
@@ -383,12 +372,24 @@ class SnapshotKernel(Operator):
         for rows in dropped:
             np.maximum.at(self._boundary, rows.group, rows.end)
             self._moved[rows.group] = True
-        if self._index.is_untidy:
-            moved = self._index.keep(self._held.groups())
-            self._held.renumber(moved)
-            self._gate.first.renumber(moved)
-            self._boundary = moved_to(self._boundary, moved, MIN_TIME)
-            self._moved = moved_to(self._moved, moved, False)
+        self.reuse_numbers()
+
+    @property
+    def index(self) -> KeyIndex:
+        return self._index
+
+    def held_groups(self) -> Codes:
+        return self._held.groups()
+
+    def renumber(self, moved: Codes) -> None:
+        self._held.renumber(moved)
+        self._gate.first.renumber(moved)
+        self._boundary = moved_to(self._boundary, moved, MIN_TIME)
+        self._moved = moved_to(self._moved, moved, False)
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._clear_groups()
 
     def _clear_groups(self) -> None:
         self._index.clear()
