@@ -10,10 +10,11 @@ held_rows         the rows, by partition and position; `partition_values`: a num
 totals            partial results of forgotten rows, for windows over everything so far
 values            what the windows give: aggregates of rows, or of partial results
 module_values     what the windows give: what a module makes of the rows
+bins              slide-by-tuple windows in one pass, from partial results instead of rows
 
 Windows whose place does not depend on rows, and those of users' own, have stores that save work:
 
-grid/             hopping and tumbling windows: one loop over sums, panes, bins, tables or rows
+grid/             hopping and tumbling windows: one loop over sums, partial results or rows; panes
 snapshot/         maximal intervals in which nothing changes: aggregates, top-k, distinct
 modules/          users' aggregates and operators that keep states or need single events
 
@@ -22,6 +23,7 @@ What all of them use:
 window_operator   numbers of groups, and which of them may be used again
 extents           which rows are in which windows, as ranges of an order of rows
 partials          aggregates that add up, as a table of whole numbers
+items             partial results or rows of groups, by position
 accumulators      aggregates of any bounded kind, as Arrow columns
 ranking           the ranks of a window's rows, for top-k
 whole_windows     which answers a query that was added later has seen whole

@@ -9,7 +9,8 @@ from typing import Any
 
 from thalweg.errors import PlanError
 from thalweg.operators.window.assigners.assigner import Assigner
-from thalweg.operators.window.assigners.by_count import RankAssigner, RowsAssigner
+from thalweg.operators.window.assigners.by_rank import RankAssigner
+from thalweg.operators.window.assigners.by_rows import RowsAssigner
 from thalweg.operators.window.assigners.by_time import (
     FirstOriginAssigner,
     MembershipAssigner,
