@@ -16,7 +16,7 @@ from thalweg.plan.nodes.base import Grid, Node, lifetime_schema, require_known
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of, show_keys
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
-from thalweg.windows import Category, Window, WindowKind
+from thalweg.windows import AnyWindow, Category, Window
 
 __all__ = ["WindowAggregate", "call_columns", "refuse_sketches", "show_calls"]
 
@@ -185,9 +185,7 @@ def show_calls(aggregates: tuple[tuple[str, AggregateCall], ...]) -> str:
     return ", ".join(f"{name} = {call}" for name, call in aggregates)
 
 
-def refuse_sketches(
-    aggregates: tuple[tuple[str, AggregateCall], ...], window: Window | WindowKind
-) -> None:
+def refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], window: AnyWindow) -> None:
     """Refuse aggregates that cannot be computed again from the same rows."""
     for _, call in aggregates:
         if not call.aggregate.repeatable:
