@@ -14,7 +14,7 @@ from thalweg import Engine, count, cti, point, sum_
 from thalweg import rows as arrival
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.registry import kernel_for
-from thalweg.operators.window.grid.bins import BinsAggregateKernel
+from thalweg.operators.window.bins import BinsAggregateKernel
 from thalweg.plan.nodes import WidAggregate
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.progress import Progress, Scope, scope_values
 from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, MIN_TIME, Times
@@ -25,6 +26,7 @@ __all__ = [
     "newly_promised_groups",
     "promised_groups",
     "promises_of_rows",
+    "promises_over",
     "scopes_of_rows",
 ]
 
@@ -102,6 +104,18 @@ def newly_promised_groups(
 def groups_in_areas(progress: Progress, keys: Mapping[str, pa.Array], size: int) -> Times:
     """What area promises say of groups, given by a column of values for each key."""
     return progress.areas.of_columns(keys, size)
+
+
+def promises_over(progress: Progress, keys: tuple[str, ...]) -> Progress:
+    """What a promise says about groups that are made of these keys: promises for groups, and over
+    columns, that name other columns say nothing about them."""
+    if not (progress.scoped or progress.column_promises or progress.areas):
+        return progress
+    columns = rename_column_promises(progress.column_promises, {key: key for key in keys})
+    if not set(progress.scope_columns) <= set(keys):
+        return Progress(progress.cti, column_promises=columns)
+    same = columns == progress.column_promises
+    return progress if same else replace(progress, column_promises=columns)
 
 
 def promises_of_rows(progress: Progress, rows: Rows, columns: Sequence[str]) -> Times:

@@ -15,6 +15,7 @@ from thalweg.model.rows import Codes, Rows, encode
 from thalweg.model.time import INFINITY, greatest, least
 
 __all__ = [
+    "covered",
     "group_codes",
     "only_starts",
     "ranges",
@@ -54,6 +55,20 @@ def ranges(first: Codes, length: Codes) -> tuple[Codes, Codes]:
     past: Codes = length.cumsum()
     begin = first + length - past
     return which, begin[which] + np.arange(len(which))
+
+
+def covered(first: Codes, beyond: Codes) -> Codes:
+    """Every integer of any of the ranges first .. beyond - 1, once and in order. Neither bound goes
+    back from one range to the next.
+
+    >>> covered(np.array([0, 1, 7]), np.array([2, 4, 9])).tolist()
+    [0, 1, 2, 3, 7, 8]
+    """
+    new = np.ones(len(first), np.bool_)
+    new[1:] = first[1:] > beyond[:-1]
+    begins = new.nonzero()[0]
+    ends = np.append(begins[1:], len(first)) - 1
+    return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
 
 
 def units(rows: Delta) -> Delta:

@@ -19,7 +19,7 @@ category):
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,6 +31,7 @@ import pyarrow as pa
 from thalweg.errors import WindowError
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
+from thalweg.windows.window import AnyWindow
 
 __all__ = ["Category", "DecidedBy", "Membership", "Tuples", "WindowIds", "WindowKind", "duality"]
 
@@ -111,9 +112,8 @@ class Membership:
     window: Codes
 
 
-class WindowKind(ABC):
-    """The three functions. Subclasses are frozen dataclasses; `str()` of one is what `explain()`
-    shows."""
+class WindowKind(AnyWindow):
+    """The three functions, and facts with safe answers. Subclasses are frozen dataclasses."""
 
     context: ClassVar[frozenset[str]] = frozenset({"backward", "forward"})
     """Which tuples `wids` reads besides the tuple itself: "backward" (those before it), "forward"
@@ -137,17 +137,15 @@ class WindowKind(ABC):
 
     @property
     def reach(self) -> int | None:
-        """A row at t is in no window that ends later than t + reach; None: not known."""
         return None if self.context or self.assigner() is not None else self.longest
 
     @property
     def length(self) -> int | None:
-        """How long the answer of every window lasts; None: they differ."""
         return None
 
     @property
     def firm_ends(self) -> bool:
-        """Whether the end of an answer never moves: it follows from the id of the window."""
+        """Without an assigner the end of a window follows from its id."""
         return self.assigner() is None
 
     @property
@@ -166,11 +164,10 @@ class WindowKind(ABC):
         return False
 
     @property
-    def remark(self) -> str:
-        """What must be known besides a tuple, for `explain()`."""
+    def remark(self) -> str | None:
         if self.category is Category.FCA:
             return "which windows a row belongs to is known when rows after it have come"
-        return ""
+        return None
 
     def of_groups(self) -> WindowKind:
         """The kind for a stream of which every group has windows of its own."""

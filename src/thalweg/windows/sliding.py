@@ -184,7 +184,7 @@ class SlidingRows(WindowKind):
         return self.ranked
 
     @property
-    def remark(self) -> str:
+    def remark(self) -> str | None:
         if self.partitioned and not self.ranked:
             return "the number of rows so far is kept for each partition"
         return super().remark

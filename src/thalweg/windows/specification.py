@@ -15,7 +15,8 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from thalweg.errors import WindowError, WindowWarning, did_you_mean, user_stack_level
-from thalweg.model.time import Duration, duration_us
+from thalweg.model.time import Duration
+from thalweg.windows.kinds import positive_ticks
 
 __all__ = [
     "TIME_NAMES",
@@ -111,10 +112,7 @@ def ticks(size: Size, what: str) -> int:
         )
     if size is None:
         raise WindowError(f"{what}: a duration is missing; everything so far is landmark(hop=...).")
-    found = duration_us(size, what=what)
-    if found <= 0:
-        raise WindowError(f"{what} must be positive; got {size!r}.")
-    return found
+    return positive_ticks(size, what)
 
 
 def row_count(size: Size, what: str) -> int:

@@ -1,7 +1,10 @@
-"""What every kind of window of the temporal core states about itself.
+"""What every kind of window states about itself: rules, nodes and kernels read these facts, so that
+none of them compares kinds.
 
-A kind that leaves one of the facts out cannot be instantiated. Rules, nodes and kernels read the
-facts, so that none of them compares kinds.
+    AnyWindow     what is stated of all of them
+    Window        the temporal core: windows of events, which have lifetimes. A kind that leaves a
+                  fact out cannot be instantiated
+    WindowKind    windows of tuples, which have a time (see `framework`); users may add kinds
 """
 
 from __future__ import annotations
@@ -12,13 +15,48 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from thalweg.windows.kinds import HoppingWindow
 
-__all__ = ["Instant", "Window"]
+__all__ = ["AnyWindow", "Instant", "Window"]
 
 Instant: TypeAlias = Literal["start", "end"]
 
 
-class Window(ABC):
+class AnyWindow(ABC):
     """A kind of window, as a frozen value; `str()` of one is what `explain()` shows."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def firm_ends(self) -> bool:
+        """Whether ends of answers never move: one is removed whole and another inserted."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int | None:
+        """How long the answer of every window lasts; None: they differ."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> int | None:
+        """An event that ends at e, or a tuple whose time is e, has no part in windows that end
+        later than e + reach; None: not known."""
+
+    @property
+    def remark(self) -> str | None:
+        """A line for `explain()` about what must be kept or awaited; None: nothing of its own."""
+        return None
+
+    @property
+    def promise(self) -> str:
+        """In words: what its answers promise once the rows have promised t."""
+        return f"{_FIRST_OPEN}, at most t"
+
+
+_FIRST_OPEN = "the start of the first window that t leaves open"
+
+
+class Window(AnyWindow):
+    """A kind of window of the temporal core."""
 
     __slots__ = ()
 
@@ -33,11 +71,6 @@ class Window(ABC):
     def instant(self) -> Instant | None:
         """The instant of a row that decides about its windows: its start, or its last tick. None:
         a row is in the windows that its lifetime overlaps."""
-
-    @property
-    @abstractmethod
-    def firm_ends(self) -> bool:
-        """Whether ends of answers never move: one is removed whole and another inserted."""
 
     @property
     @abstractmethod
@@ -69,13 +102,7 @@ class Window(ABC):
     # what follows
 
     @property
-    def remark(self) -> str | None:
-        """A line for `explain()` about what a module over it keeps; None: nothing of its own."""
-        return None
-
-    @property
     def length(self) -> int | None:
-        """How long every window lasts; None: they differ."""
         return None if self.grid is None else self.grid.size
 
     @property
@@ -88,12 +115,9 @@ class Window(ABC):
 
     @property
     def reach(self) -> int | None:
-        """A row that ends at e has no part in windows that end later than e + reach: it belongs to
-        windows that begin before it ends. None: not known."""
+        """An event belongs to windows that begin before it ends."""
         return None if self.grid is None else self.grid.size + self.grid.hop
 
     @property
     def promise(self) -> str:
-        """In words: what its answers promise once the rows have promised t."""
-        first_open = "the start of the first window that t leaves open"
-        return first_open if self.grid is not None else f"{first_open}, at most t"
+        return super().promise if self.grid is None else _FIRST_OPEN

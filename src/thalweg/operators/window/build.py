@@ -14,8 +14,8 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.assigners.assigner import Assigner
 from thalweg.operators.window.assigners.by_kind import assigner_for
+from thalweg.operators.window.bins import BinsAggregateKernel
 from thalweg.operators.window.engine import WindowEngine
-from thalweg.operators.window.grid.bins import BinsAggregateKernel
 from thalweg.operators.window.grid.build import (
     grid_aggregate_kernel,
     grid_apply_kernel,

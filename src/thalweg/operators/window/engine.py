@@ -36,7 +36,7 @@ from thalweg.model.rows import (
     whole_column,
 )
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.window.assigners.assigner import Assigner, Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames
 from thalweg.operators.window.held_rows import (
@@ -49,8 +49,9 @@ from thalweg.operators.window.held_rows import (
 )
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
+from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.progress.frontier import Consistency, Frontier, Line
-from thalweg.state import Hits
+from thalweg.state import Hits, KeyIndex
 
 __all__ = ["WindowEngine"]
 
@@ -61,7 +62,7 @@ Select = Callable[[Frames], Bools]
 """Which of some windows are evaluated."""
 
 
-class WindowEngine(Operator):
+class WindowEngine(WindowOperator):
     """`columns` are those of a group, `partition` those by which windows are apart; `wid` names a
     column for the id of a window."""
 
@@ -111,7 +112,7 @@ class WindowEngine(Operator):
         frontier, assigner = self._frontier, self._assigner
         before, cti = _Before(frontier.line(), assigner.mark()), frontier.cti
         moved = assigner.observe(batch)
-        changes = self._project(batch) if len(batch) or moved else None
+        changes = self._read(batch) if len(batch) or moved else None
         groups = self._partitions.promised(batch.progress)
         frontier.out = frontier.after(batch)
         frontier.promise(groups.partition, groups.time)
@@ -122,11 +123,12 @@ class WindowEngine(Operator):
         else:
             parts = [] if changes is None else [self._revise(changes, before)]
             if new_line != before.line or assigner.mark() != before.mark:
-                parts.append(self._release(before, new_line))
+                parts.append(self._answer(before, new_line))
             answer = Delta.concat(parts, self.schema)
         return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
-    def _project(self, batch: Batch) -> _Changes:
+    def _read(self, batch: Batch) -> _Changes:
+        """The changes of a batch in the form in which they are held."""
         delta = self._assigner.adapt(Delta.of_batch(batch))
         payload = delta.payload
         columns = [payload.column(name) for name in self._columns]
@@ -164,7 +166,7 @@ class WindowEngine(Operator):
             self.schema,
         )
 
-    def _release(self, before: _Before, new_line: Line) -> Delta:
+    def _answer(self, before: _Before, new_line: Line) -> Delta:
         """The answers of windows that may leave now."""
         assigner, mark = self._assigner, self._assigner.mark()
 
@@ -219,13 +221,13 @@ class WindowEngine(Operator):
             return new & assigner.has_answered(frames, new_line, 0)
 
         look = self._look(self._held.of(waiting), 0, waiting)
-        answers, chosen, frame = self._answers(look, last_and_new)
+        answers, chosen, frame = self._give(look, last_and_new)
         assigner.note_answers(look.frames, new_line)
         if not len(answers):
             return answers
         if self._values.one_each:
             return _Continued(answers, assigner.has_answered(chosen, old_line, 0)[frame])
-        before = self._answer(
+        before, _, _ = self._give(
             look, lambda frames: last_and_new(frames) & assigner.has_answered(frames, old_line, 0)
         )
         return Delta.concat([answers, before.negate()], self.schema)
@@ -238,7 +240,7 @@ class WindowEngine(Operator):
     ) -> tuple[Delta, Frames]:
         """The answers of some windows; and all windows of the rows."""
         look = self._look(found, mark, partitions)
-        return self._answer(look, select), look.frames
+        return self._give(look, select)[0], look.frames
 
     def _look(self, found: Found, mark: int, partitions: Codes | None) -> _Look:
         """The windows of rows, and of totals of these partitions."""
@@ -253,11 +255,8 @@ class WindowEngine(Operator):
             return _Look(rows, more, totals, NO_FRAMES)
         return _Look(rows, more, totals, self._assigner.frames(rows, more, mark))
 
-    def _answer(self, look: _Look, select: Select) -> Delta:
-        return self._answers(look, select)[0]
-
-    def _answers(self, look: _Look, select: Select) -> tuple[Delta, Frames, Codes]:
-        """The answers of some windows, these windows, and which of them each pair of a group and a
+    def _give(self, look: _Look, select: Select) -> tuple[Delta, Frames, Codes]:
+        """What some windows give, these windows, and which of them each pair of a group and a
         window is of."""
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
@@ -300,7 +299,7 @@ class WindowEngine(Operator):
     def _close(self, groups: GroupPromises, *, moved: bool) -> Progress:
         frontier, assigner = self._frontier, self._assigner
         if frontier.cti == INFINITY:
-            self._clear()
+            self.clear()
             return Progress(INFINITY)
         named = self._close_groups(groups) if groups.scopes else {}
         settles = moved or bool(named) or assigner.restless or self._promise is None
@@ -311,7 +310,7 @@ class WindowEngine(Operator):
         if named:
             named = {scope: time for scope, time in named.items() if time > promise}
             progress = Progress(promise, groups.columns, named)
-        self._tidy()
+        self.reuse_numbers()
         return progress
 
     def _close_groups(self, groups: GroupPromises) -> dict[Scope, int]:
@@ -334,21 +333,24 @@ class WindowEngine(Operator):
             frontier.withdraw(np.setdiff1d(open_, np.concatenate(held)))
         return dict(zip(groups.scopes, times.tolist(), strict=True))
 
-    def _tidy(self) -> None:
-        index = self._partitions.index
-        if not index.is_untidy:
-            return
+    @property
+    def index(self) -> KeyIndex:
+        return self._partitions.index
+
+    def held_groups(self) -> Codes:
         used = [self._held.groups(), self._assigner.used(), self._frontier.line().columns()[0]]
         if self._totals is not None:
             used.append(self._totals.groups())
-        moved = index.keep(used_codes(used))
+        return used_codes(used)
+
+    def renumber(self, moved: Codes) -> None:
         self._held.renumber(moved)
         if self._totals is not None:
             self._totals.renumber(moved)
         self._assigner.renumber(moved)
         self._frontier.renumber(moved)
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         self._held.clear()
         if self._totals is not None:
             self._totals.clear()
@@ -362,7 +364,7 @@ class WindowEngine(Operator):
         if unwanted[0] > MIN_TIME and time > self._wanted:
             self._wanted = min(time, MAX_TIME)
             self._held.drop(self._wanted - 1)
-            self._tidy()
+            self.reuse_numbers()
 
     def needs(self, time: int) -> tuple[int, ...]:
         return (time if time <= MIN_TIME or time == INFINITY else self._assigner.needs(time),)

@@ -171,6 +171,10 @@ class Found:
     def __len__(self) -> int:
         return len(self.partition)
 
+    def delta(self) -> Delta:
+        """The rows with their weights."""
+        return Delta(self.payload, self.start, self.end, self.weight)
+
     def joined(self, other: Found) -> Found:
         """Rows of both."""
         owner = np.concatenate([self.hits.owner, other.hits.owner])
@@ -239,6 +243,10 @@ class PartitionedState:
             hits.set_weight(np.zeros(len(hits), np.int64))
             self._held.purge(MIN_TIME)
 
+    def drop_groups(self, partition: Codes, until: Times) -> None:
+        """Forget rows of some partitions that are not needed after a position of theirs."""
+        self._held.drop_groups(partition, until)
+
     def groups(self) -> Codes:
         return self._held.groups()
 
@@ -290,6 +298,17 @@ class HeldRows(PartitionedState):
         """All rows of some partitions, those that have ended but are still there too."""
         hits = self.find_all(partition)
         return Found(hits, partition[hits.owner])
+
+    def within(self, partition: Codes, since: int, until: int) -> Found:
+        """The rows of some partitions that are needed after `since` and begin before `until`. Of
+        many partitions all rows are looked at."""
+        size = len(partition)
+        if size <= _MANY:
+            return self.find(partition, np.full(size, since), np.full(size, until))
+        found = self.between(since, until)
+        wanted = np.zeros(len(self.partitions.index), np.bool_)
+        wanted[partition] = True
+        return found.filter(wanted[found.partition])
 
     def upto(self, partition: Codes, since: int, until: Times) -> Found:
         """The rows of some partitions needed after `since` that begin before a time of their

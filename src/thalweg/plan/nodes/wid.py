@@ -133,6 +133,10 @@ class WidOperator(GroupedOperator):
         return {"partition": (*keys, *self.partition), "kind": self.kind.of_groups()}
 
     @property
+    def promise(self) -> str:
+        return self.kind.promise
+
+    @property
     def windows_remark(self) -> str:
         """How windows are found, for `explain()`."""
         remark = f"; {self.kind.remark}" if self.kind.remark else ""
@@ -182,7 +186,6 @@ class WidAggregate(WidOperator):
     `bins`; None: rows."""
 
     state = "the rows that windows which are not settled need, or one partial result a group"
-    promise = "the start of the first window that t leaves open, at most t"
 
     def __post_init__(self) -> None:
         require_known(

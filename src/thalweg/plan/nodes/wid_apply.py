@@ -51,7 +51,6 @@ class WidApply(ModuleOperator, WidOperator):
     ends_matter: ClassVar[bool] = False
     never_revises = True
     state = "the rows that windows which are not settled need"
-    promise = "the start of the first window that t leaves open, at most t"
 
     def __post_init__(self) -> None:
         where = f"apply({self.module.name!r})"

@@ -17,7 +17,7 @@ from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of,
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
 from thalweg.plan.update_streams import UpdateStream
-from thalweg.windows import Category, HoppingWindow, Window, WindowKind
+from thalweg.windows import AnyWindow, Category, HoppingWindow, Window
 
 __all__ = ["WindowAggregate", "call_columns", "refuse_sketches", "show_calls"]
 
@@ -197,9 +197,7 @@ def show_calls(aggregates: tuple[tuple[str, AggregateCall], ...]) -> str:
     return ", ".join(f"{name} = {call}" for name, call in aggregates)
 
 
-def refuse_sketches(
-    aggregates: tuple[tuple[str, AggregateCall], ...], window: Window | WindowKind
-) -> None:
+def refuse_sketches(aggregates: tuple[tuple[str, AggregateCall], ...], window: AnyWindow) -> None:
     """Refuse aggregates that cannot be computed again from the same rows."""
     for _, call in aggregates:
         if not call.aggregate.repeatable:

@@ -9,7 +9,8 @@ from typing import Any
 
 from thalweg.errors import PlanError
 from thalweg.operators.window.assigners.assigner import Assigner
-from thalweg.operators.window.assigners.by_count import RankAssigner, RowsAssigner
+from thalweg.operators.window.assigners.by_rank import RankAssigner
+from thalweg.operators.window.assigners.by_rows import RowsAssigner
 from thalweg.operators.window.assigners.by_time import (
     FirstOriginAssigner,
     MembershipAssigner,
@@ -21,20 +22,20 @@ from thalweg.operators.window.assigners.sessions import SessionAssigner
 from thalweg.plan.nodes import Node, NumberRows
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import (
+    AnyWindow,
     CountWindow,
     LandmarkTime,
     SessionWindow,
     SlideByTuple,
     SlidingRows,
     SlidingTime,
-    Window,
     WindowKind,
 )
 
 __all__ = ["assigner_for"]
 
 
-def assigner_for(kind: Window | WindowKind, node: Node) -> Assigner:
+def assigner_for(kind: AnyWindow, node: Node) -> Assigner:
     """The run time of a kind of window over the input of a node; a kind without one is refused."""
     own = kind.assigner() if isinstance(kind, WindowKind) else None
     if isinstance(own, Assigner):

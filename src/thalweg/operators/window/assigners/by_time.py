@@ -19,7 +19,7 @@ from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
-from thalweg.operators.groups import ranges
+from thalweg.operators.groups import covered
 from thalweg.operators.window.assigners.assigner import Assigner, Change, Ordered, repeated
 from thalweg.operators.window.extents import Frames, Occupied, Places, next_after
 from thalweg.operators.window.held_rows import Found
@@ -128,12 +128,8 @@ class FirstOriginAssigner(TimeAssigner):
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
         since = np.sort(rows.start) - mark
-        first, beyond = np.maximum(since // self._slide, 0), (since + self._longest) // self._slide
-        new = np.ones(len(since), np.bool_)
-        new[1:] = first[1:] > beyond[:-1]
-        begins = new.nonzero()[0]
-        ends = next_after(begins, len(since)) - 1
-        _, window = ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))
+        first = np.maximum(since // self._slide, 0)
+        window = covered(first, (since + self._longest) // self._slide)
         end = mark + (window + 1) * self._slide
         start = end - self._longest
         return Frames(np.zeros(len(window), np.int64), start, end, start, end, window)

@@ -7,19 +7,18 @@ loop             take rows in, revise, answer, close, save: written once, for th
 A store says how rows are held and what windows give:
 
 sums             counts and whole sums: what enters and leaves at each window, added up
-buckets          partial results of any size that is bounded, by pane or by window; rows themselves
-                 while that takes less memory (`adaptation`)
+buckets          partial results of any bounded size, by pane or by window
+eager_groups     for which groups of these rows are kept instead, which may take less memory;
+                 `adaptation`: by which rules
 rows             the rows, for percentiles and the like, and for top-k; `ranges` of partial results
                  where windows overlap much
 cells            sums of groups at windows, as one table of whole numbers
-window_rows      rows of groups, by time
 
 Panes, which several windows share:
 
 panes            sums of a batch by pane, and windows over them
 merged_panes     the same for partial results that do not add up
 pane_table       panes from a table of fixed size, across batches
-bins             slide-by-tuple windows from bins of partial results
 
 Around a kernel:
 

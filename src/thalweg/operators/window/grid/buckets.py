@@ -22,12 +22,10 @@ is the start of the earliest window that is not closed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.model.delta import Delta
@@ -36,7 +34,6 @@ from thalweg.model.rows import (
     Bools,
     Codes,
     Rows,
-    concat_rows,
     empty_rows,
     encode,
     used_codes,
@@ -46,26 +43,19 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.arguments import PRESENT, ArgumentProjection
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.groups import ranges
+from thalweg.operators.groups import covered, ranges
 from thalweg.operators.window.accumulators import Accumulators
 from thalweg.operators.window.extents import Frames, occupied
-from thalweg.operators.window.grid.adaptation import (
-    Monitor,
-    eager_bytes,
-    lazy_bytes,
-    lower_threshold,
-    threshold,
-)
+from thalweg.operators.window.grid.eager_groups import EagerGroups
 from thalweg.operators.window.grid.grid import FOREVER, NEVER
 from thalweg.operators.window.grid.loop import Arrivals, ComparingGridOperator
-from thalweg.plan.aggregates import ROWS
+from thalweg.operators.window.items import Items
 from thalweg.plan.nodes import CombinePanes, WindowAggregate
 from thalweg.state.key_index import KeyIndex
-from thalweg.state.pages import Pages, read_whole
 from thalweg.state.placed import PlacedSlices
 from thalweg.windows import HoppingWindow
 
-__all__ = ["BucketAggregateKernel", "Items"]
+__all__ = ["BucketAggregateKernel"]
 
 
 _AT = internal("at")
@@ -73,49 +63,6 @@ _AT = internal("at")
 _FEW = 3
 """Up to so many windows each row is looked at once for each; for more, ranges of rows are put
 together."""
-
-_WORTH_ROWS = 2
-"""Where a partial result is no larger than this many rows, keeping rows saves too little to tell
-groups apart: all are eager."""
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Columns (group, position, value): a position is the index of a window or a time, a value a
-    partial result or a row of the buffer."""
-
-    group: Codes
-    at: Codes
-    parts: Rows
-
-    def __len__(self) -> int:
-        return len(self.group)
-
-    @property
-    def nbytes(self) -> int:
-        return self.group.nbytes + self.at.nbytes + int(self.parts.nbytes)
-
-    @property
-    def place(self) -> Codes:
-        return self.at
-
-    def take(self, which: Codes | slice) -> Items:
-        if isinstance(which, slice):
-            parts = self.parts.slice(which.start, which.stop - which.start)
-        else:
-            parts = self.parts.take(pa.array(which))
-        return Items(self.group[which], self.at[which], parts)
-
-    def renumbered(self, moved: Codes) -> Items:
-        """The same with other numbers of groups."""
-        return Items(moved[self.group], self.at, self.parts)
-
-    def where(self, mask: Bools) -> Items:
-        return (
-            self
-            if mask.all()
-            else Items(self.group[mask], self.at[mask], self.parts.filter(pa.array(mask)))
-        )
 
 
 class BucketAggregateKernel(ComparingGridOperator[Items]):
@@ -148,28 +95,32 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         fields = [node.schema.field(name) for name in node.keys]
         self._key_index = KeyIndex(fields)
         nothing = np.empty(0, np.int64)
-        self._cells = PlacedSlices(self._together, self._merged)
-        """By window, or by pane."""
         self._none = Items(nothing, nothing, empty_rows(self._sums.schema))
+        concat = partial(Items.concat, none=self._none)
+        self._cells = PlacedSlices(concat, self._merged)
+        """By window, or by pane."""
         # A buffered row is its arguments, which are fewer than the columns of a partial result;
         # Arrow cannot count rows of none.
         arguments = [f for f in self._arguments.schema if f.name not in node.keys]
         self._bare = not arguments
         self._row_schema = pa.schema(arguments or [PRESENT])
-        self._buffer = PlacedSlices(self._together)
+        self._buffer = PlacedSlices(concat)
         """By time."""
         self._sketched = not all(call.aggregate.repeatable for _, call in node.aggregates)
         results = pa.schema([node.schema.field(name) for name, _ in node.aggregates])
         self._no_answers = Items(nothing, nothing, empty_rows(results))
-        self._out = PlacedSlices(self._together)
+        self._out = PlacedSlices(concat)
         self._no_rows = Items(nothing, nothing, empty_rows(self._row_schema))
-        self._bytes = _bytes_of(self._sums.schema), _bytes_of(self._row_schema)
-        self._is_eager = np.empty(0, np.bool_)
-        self._volume = np.empty(0, np.int32)
-        self._flags = Pages()
-        self._monitor = Monitor(node.window.size)
-        self._watches = False
-        self.switches = {"to eager": 0, "to lazy": 0}
+        self._step = node.window.pane if by_pane else node.window.hop
+        self._choice = EagerGroups(
+            self._key_index,
+            self._buffer,
+            _bytes_of(self._sums.schema),
+            _bytes_of(self._row_schema),
+            node.window.size,
+            self._step,
+        )
+        self.switches = self._choice.switches
 
     # --------------------------------------------------------------------------------------------
     # rows in
@@ -179,8 +130,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         group = self._key_index.numbers([rows.column(name) for name in self._keys], len(delta))
         if self._adaptive:
             source = None if self._sources is None else delta.payload.column(self._sources)
-            self._monitor.see(delta.start, first, beyond, self._release.cti, source)
-            self._watch()
+            self._choice.see(delta.start, first, beyond, self._release.cti, source)
         return Arrivals(Items(group, delta.start, self._as_rows(rows)), group, first, beyond)
 
     def hold(self, arrivals: Arrivals[Items]) -> None:
@@ -202,9 +152,9 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         return Items(items.group, items.at, self._sums.of_rows(items.parts, items.at))
 
     def _add(self, items: Items, first: Codes, beyond: Codes) -> None:
-        if self._watches:
+        if self._choice.watches:
             self._turn_eager(items.group)
-            eager = self._is_eager[items.group]
+            eager = self._choice.is_eager[items.group]
         else:
             eager = np.full(len(items), self._eager)
         if eager.all():
@@ -214,8 +164,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             self._add_eager(items.where(eager), first[eager], beyond[eager])
         lazy = items.where(~eager)
         self._buffer.add(lazy)
-        if self._watches:
-            self._volume += np.bincount(lazy.group, minlength=len(self._volume)).astype(np.int32)
+        self._choice.count(lazy.group, 1)
 
     def _add_eager(self, items: Items, first: Codes, beyond: Codes) -> None:
         """Rows into the cells of windows, or of panes."""
@@ -235,18 +184,6 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
 
     def _pane(self, start: Times) -> Codes:
         return (start - self._grid.offset) // self._window.pane
-
-    def _together(self, parts: Sequence[Items], none: Items | None = None) -> Items:
-        full = [part for part in parts if len(part)]
-        if not full:
-            return self._none if none is None else none
-        if len(full) == 1:
-            return full[0]
-        group, at = (
-            np.concatenate([part.group for part in full]),
-            np.concatenate([part.at for part in full]),
-        )
-        return Items(group, at, concat_rows([part.parts for part in full], full[0].parts.schema))
 
     def _some(
         self, held: PlacedSlices[Items], low: int, beyond: int, touched: Bools | None
@@ -288,24 +225,24 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
     def _parts_of(self, low: int, high: int, touched: Bools | None = None) -> Items:
         """The partial results of the windows low .. high, of all groups or of some."""
         begin, end = self._grid.start(low), self._grid.end(high)
-        rows = self._together(self._some(self._buffer, begin, end, touched), self._no_rows)
+        rows = Items.concat(self._some(self._buffer, begin, end, touched), self._no_rows)
         timed, eager = self._as_parts(rows), self._none
         if self._by_pane:
             first, beyond = (
                 (time - self._grid.offset) // self._window.pane for time in (begin, end)
             )
-            panes = self._together(self._some(self._cells, first, beyond, touched))
+            panes = Items.concat(self._some(self._cells, first, beyond, touched), self._none)
             at = self._pane_start(panes.at)
-            timed = self._together([timed, Items(panes.group, at, panes.parts)])
+            timed = Items.concat([timed, Items(panes.group, at, panes.parts)], self._none)
         else:
-            eager = self._together(self._some(self._cells, low, high + 1, touched))
+            eager = Items.concat(self._some(self._cells, low, high + 1, touched), self._none)
             eager = eager if touched is None else self._merged(eager)
         lazy = self._expanded(timed, low, high)
         if not len(eager) or not len(lazy):
             return eager if len(eager) else lazy
         both = np.zeros(len(self._key_index), np.bool_)
         both[eager.group] = True
-        items = self._together([eager, lazy])
+        items = Items.concat([eager, lazy], self._none)
         return (
             self._merged(items) if both[lazy.group].any() else items
         )  # only a group in transition has both
@@ -348,12 +285,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         the others costs what one row costs."""
         at = np.sort(at)
         first = np.maximum(self._grid.first(at), low)
-        beyond = np.minimum(self._grid.beyond(at + 1), high + 1)
-        new = np.ones(len(at), np.bool_)
-        new[1:] = first[1:] > beyond[:-1]
-        begins = np.flatnonzero(new)
-        ends = np.append(begins[1:], len(at)) - 1
-        return ranges(first[begins], np.maximum(beyond[ends] - first[begins], 0))[1]
+        return covered(first, np.minimum(self._grid.beyond(at + 1), high + 1))
 
     def shown(self, low: int, high: int, groups: Codes) -> Delta:
         """The answers of some windows and groups that are out. Sums are the same when they are made
@@ -370,7 +302,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             return touching
 
         self._out.drop(touches, low, high + 1)
-        return self._stamped(self._together(shown, self._no_answers))
+        return self._stamped(Items.concat(shown, self._no_answers))
 
     def _answers(self, items: Items) -> Delta:
         answers = self._results(items)
@@ -396,53 +328,11 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         start = self._grid.start(items.at)
         return Delta(payload, start, start + self._grid.size, np.ones(len(items), np.int64))
 
-    # --------------------------------------------------------------------------------------------
-    # adapting
-
-    def _watch(self) -> None:
-        """Begin or cease to decide group by group; have a flag and a count for each group while we
-        do."""
-        watches = self._limit() >= _WORTH_ROWS
-        if not watches:
-            self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
-            self._flags.touch_all()
-        elif not self._watches:
-            self._is_eager = np.zeros(len(self._key_index), np.bool_)
-            self._volume = self._volumes()
-        elif len(self._key_index) > len(self._is_eager):
-            more = len(self._key_index) - len(self._is_eager)
-            self._is_eager = np.concatenate([self._is_eager, np.zeros(more, np.bool_)])
-            self._volume = np.concatenate([self._volume, np.zeros(more, np.int32)])
-        self._watches = watches
-
-    def _volumes(self) -> npt.NDArray[np.int32]:
-        """How many rows of each group are in the buffer."""
-        volume = np.zeros(len(self._key_index), np.int32)
-        for items in self._buffer.all():
-            volume += np.bincount(items.group, minlength=len(volume)).astype(np.int32)
-        return volume
-
-    def _limit(self) -> float:
-        """Rows of a group in open windows above which it should be eager."""
-        return threshold(*self._bytes, self._monitor.extent, self._step())
-
-    def _step(self) -> int:
-        return self._window.pane if self._by_pane else self._window.hop
-
     def _turn_eager(self, group: Codes) -> None:
-        """Groups that get many rows: what they have in the buffer becomes partial results, and so
-        do the rows that come."""
-        rows = self._volume + np.bincount(group, minlength=len(self._volume))
-        dense = ~self._is_eager & (rows > self._limit())
-        many = int(dense.sum())
-        if not many:
+        """What groups that turn eager have in the buffer becomes partial results."""
+        dense = self._choice.turn_eager(group)
+        if dense is None:
             return
-        self.switches["to eager"] += many
-        self._is_eager |= dense
-        self._flags.touch(np.flatnonzero(dense))
-        if not self._volume[dense].any():
-            return
-        self._volume[dense] = 0
         leaving: list[Items] = []
 
         def is_dense(items: Items) -> Bools:
@@ -451,24 +341,8 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             return leaves
 
         self._buffer.drop(is_dense)
-        moving = self._together(leaving, self._no_rows)
+        moving = Items.concat(leaving, self._no_rows)
         self._add_eager(moving, self._grid.first(moving.at), self._grid.beyond(moving.at + 1))
-
-    def _turn_lazy(self) -> None:
-        """Groups whose windows, those that close now among them, have become small. What partial
-        results they have stay."""
-        largest = np.zeros(len(self._is_eager), np.int64)
-        for cells in self._cells.all(gather=True):
-            np.maximum.at(largest, cells.group, cells.parts.column(ROWS.name).to_numpy())
-        extent, step = self._monitor.extent, self._step()
-        volume = largest / (self._window.pane if self._by_pane else self._window.size)
-        behind = volume * extent * self._monitor.share_behind()
-        lazy = lazy_bytes(self._bytes[1], volume, extent, behind)
-        eager = eager_bytes(self._bytes[0], extent, step)
-        sparse = self._is_eager & (lazy < lower_threshold(eager))
-        self.switches["to lazy"] += int(sparse.sum())
-        self._is_eager &= ~sparse
-        self._flags.touch(np.flatnonzero(sparse))
 
     # --------------------------------------------------------------------------------------------
     # forgetting
@@ -480,16 +354,10 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
     def close(self, expired: int) -> None:
         closed = self._release.closed
         if self._adaptive:
-            self._monitor.close(closed)
-            self._watch()
-        if self._watches:
-            self._turn_lazy()
+            self._choice.close(closed, self._cells, self._window.pane if self._by_pane else None)
         open_from = self._grid.start(closed + 1)
         for rows in self._buffer.take_until(open_from - 1):
-            if self._watches:
-                self._volume -= np.bincount(rows.group, minlength=len(self._volume)).astype(
-                    np.int32
-                )
+            self._choice.count(rows.group, -1)
         last = closed
         if self._by_pane:
             last = (open_from - self._grid.offset) // self._window.pane - 1
@@ -510,9 +378,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
 
         def rows_over(rows: Items) -> Bools:
             over: Bools = rows.at < begin[rows.group]
-            if self._watches and over.any():
-                removed = np.bincount(rows.group[over], minlength=len(self._volume))
-                self._volume -= removed.astype(np.int32)
+            self._choice.count(rows.group[over], -1)
             return over
 
         def panes_over(cells: Items) -> Bools:
@@ -530,18 +396,13 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
     def clear(self) -> None:
         for held in self._stores():
             held.clear()
-        self._is_eager, self._volume = np.empty(0, np.bool_), np.empty(0, np.int32)
-        self._watches = False
-        self._flags.touch_all()
+        self._choice.clear()
         self._key_index.clear()
 
     def renumber(self, moved: Codes) -> None:
         for held in self._stores():
             held.renumber(moved)
-        if self._watches:
-            used = (moved >= 0).nonzero()[0]
-            self._is_eager, self._volume = self._is_eager[used], self._volume[used]
-        self._flags.touch_all()
+        self._choice.renumber(moved)
 
     # --------------------------------------------------------------------------------------------
     # state
@@ -576,11 +437,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         for name, held in zip(("buffer", "cells", "out"), self._stores(), strict=True):
             slices |= held.snapshot(name, self._write)
         if self._adaptive:
-            slices |= self._flags.snapshot(self._is_eager, self._write_groups)
-            seen = [self._monitor.high, int(self._monitor.extent), int(self._watches)]
-            slices["monitor"] = pa.RecordBatch.from_arrays(
-                [pa.array(seen, pa.int64())], names=["monitor"]
-            )
+            slices |= self._choice.snapshot(self._write_groups)
         return slices
 
     def load(self, slices: Mapping[str, Rows]) -> None:
@@ -590,23 +447,10 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         for name, held, schema in zip(names, self._stores(), schemas, strict=True):
             held.restore(name, slices, partial(self._read, schema=schema))
         if self._adaptive:
-            self._monitor.high, self._monitor.extent, watches = (
-                slices["monitor"].column(0).to_pylist()
-            )
-            self._watches = bool(watches)
-            eager = read_whole("eager", slices)
-            numbers = np.empty(0, np.int64) if eager is None else self._groups_of(eager)
-            if self._watches:
-                self._is_eager, self._volume = (
-                    np.zeros(len(self._key_index), np.bool_),
-                    self._volumes(),
-                )
-                self._is_eager[numbers] = True
-            self._watch()
+            self._choice.restore(slices, self._groups_of)
 
     def state_size(self) -> StateSize:
-        flags = self._is_eager.nbytes + self._volume.nbytes
-        own = StateSize(0, flags + self._key_index.nbytes)
+        own = StateSize(0, self._choice.nbytes + self._key_index.nbytes)
         return own + self._buffer.size() + self._cells.size() + self._out.size()
 
 

@@ -24,10 +24,10 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, greatest, least
-from thalweg.operators.base import Operator, Slices
+from thalweg.operators.base import Slices
 from thalweg.operators.window.grid.grid import Grid, Release
+from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.progress.frontier import Consistency
-from thalweg.state.key_index import KeyIndex
 from thalweg.windows import HoppingWindow
 
 __all__ = ["Arrivals", "ComparingGridOperator", "GridOperator"]
@@ -50,7 +50,7 @@ class Arrivals(Generic[R]):
     late: bool = False
 
 
-class GridOperator(Operator, Generic[R, C]):
+class GridOperator(WindowOperator, Generic[R, C]):
     """A kernel of windows on a grid."""
 
     def _place_on(self, window: HoppingWindow, consistency: Consistency) -> None:
@@ -81,7 +81,7 @@ class GridOperator(Operator, Generic[R, C]):
         else:
             if ended:
                 self.close(release.expired)
-            self._reuse_numbers()
+            self.reuse_numbers()
         return answers
 
     def _take_in(self, batch: Batch, changes: list[C]) -> None:
@@ -112,12 +112,7 @@ class GridOperator(Operator, Generic[R, C]):
             self.pass_over(last)
             release.pass_over(last)
             self.close(self._grid.start(last + 1))
-            self._reuse_numbers()
-
-    def _reuse_numbers(self) -> None:
-        """Give the numbers of groups of which nothing is held to other groups."""
-        if self.index.is_untidy:
-            self.renumber(self.index.keep(self.held_groups()))
+            self.reuse_numbers()
 
     # --------------------------------------------------------------------------------------------
     # rows in
@@ -161,11 +156,6 @@ class GridOperator(Operator, Generic[R, C]):
     # --------------------------------------------------------------------------------------------
     # state
 
-    @property
-    @abstractmethod
-    def index(self) -> KeyIndex:
-        """The numbers of groups."""
-
     @abstractmethod
     def close(self, expired: int) -> None:
         """Forget what only the windows up to `release.closed` need, and rows that have ended by a
@@ -174,18 +164,6 @@ class GridOperator(Operator, Generic[R, C]):
     def pass_over(self, last: int) -> None:
         """The windows up to `last` will close without an answer."""
         return
-
-    @abstractmethod
-    def clear(self) -> None:
-        """Forget everything."""
-
-    @abstractmethod
-    def held_groups(self) -> Codes:
-        """The numbers of groups of which something is held, in order."""
-
-    @abstractmethod
-    def renumber(self, moved: Codes) -> None:
-        """Groups have new numbers, in the same order; -1: the group is forgotten."""
 
     def groups(self) -> list[pa.Array]:
         """The keys of all groups that have numbers, in the order of the numbers."""
@@ -196,7 +174,7 @@ class GridOperator(Operator, Generic[R, C]):
         last such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
         holds."""
         self.drop_closed(closed)
-        self._reuse_numbers()
+        self.reuse_numbers()
 
     @abstractmethod
     def drop_closed(self, closed: Codes) -> None:

@@ -15,8 +15,9 @@ from thalweg.model.rows import Codes, Rows, encode, take_column
 from thalweg.model.sorting import representatives
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.accumulators import Accumulators
-from thalweg.operators.window.grid.buckets import BucketAggregateKernel, Items
+from thalweg.operators.window.grid.buckets import BucketAggregateKernel
 from thalweg.operators.window.grid.panes import PanesKernel, columns_in_panes
+from thalweg.operators.window.items import Items
 from thalweg.plan.nodes import CombinePanes, Panes
 
 __all__ = ["CombineMergedPanesKernel", "MergedPanesKernel"]

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
 from thalweg.model.python_rows import column_of
@@ -37,7 +36,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.consistency import Consistency, Gate
-from thalweg.operators.group_promises import groups_in_areas
+from thalweg.operators.group_promises import groups_in_areas, promises_over
 from thalweg.operators.window.grid.grid import FOREVER, NEVER
 from thalweg.operators.window.grid.loop import GridOperator
 from thalweg.operators.window.modules.dead_letters import DeadLetters, WritesLetters
@@ -88,7 +87,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         progress = batch.progress
         if not (self._apart or progress.scoped or progress.column_promises or progress.areas):
             return self.inner.process(port, batch)
-        promised = self._of_keys(progress)
+        promised = promises_over(progress, self._keys)
         if not self._apart:
             if not promised.speaks_of_groups and not promised.column_promises:
                 return self.inner.process(port, batch)
@@ -175,15 +174,6 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def needs(self, time: int) -> tuple[int, ...]:
         return self.inner.needs(time)
-
-    def _of_keys(self, progress: Progress) -> Progress:
-        """What a promise says about groups, where those are made of the keys."""
-        column_promises = rename_column_promises(
-            progress.column_promises, {key: key for key in self._keys}
-        )
-        if set(progress.scope_columns) <= set(self._keys):
-            return replace(progress, column_promises=column_promises)
-        return Progress(progress.cti, column_promises=column_promises)
 
     def _horizon(self, batch: Batch) -> int:
         """The largest finite time seen."""

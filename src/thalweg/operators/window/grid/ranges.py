@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows
-from thalweg.operators.groups import ranges
+from thalweg.operators.groups import covered
 from thalweg.operators.window.accumulators import Accumulators
 from thalweg.operators.window.extents import Frames, occupied
 
@@ -94,9 +94,4 @@ def _reached(first: Codes, length: int, low: int, high: int) -> Codes:
     """The windows low .. high that hold something: a row that is years away from the others costs
     what one row costs."""
     first = np.unique(first)
-    begin, beyond = np.maximum(first, low), np.minimum(first + length, high + 1)
-    new = np.ones(len(first), np.bool_)
-    new[1:] = begin[1:] > beyond[:-1]
-    begins = np.flatnonzero(new)
-    ends = np.append(begins[1:], len(first)) - 1
-    return ranges(begin[begins], beyond[ends] - begin[begins])[1]
+    return covered(np.maximum(first, low), np.minimum(first + length, high + 1))

@@ -9,7 +9,7 @@ give, living as long as the window. A window answers once, when it may (see `con
 answered again when its rows change.
 
 State: rows that overlap a window the CTI has not closed, or whose end may still move into one (see
-`window_rows`). The promise is the start of the earliest window that is not closed.
+`held_rows`). The promise is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from thalweg.operators.window.accumulators import Accumulators
 from thalweg.operators.window.grid.grid import FOREVER, NEVER
 from thalweg.operators.window.grid.loop import Arrivals, ComparingGridOperator
 from thalweg.operators.window.grid.ranges import parts_of_windows
-from thalweg.operators.window.grid.window_rows import WindowRows
+from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
 from thalweg.operators.window.ranking import ORDER, Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.state.key_index import KeyIndex
@@ -74,7 +74,8 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         self._nothing = Delta.empty(schema)
         self._keys = keys
         self._place_on(window, consistency)
-        self._held = WindowRows(held, keys, type(self).__name__.removesuffix("Kernel"))
+        self._partitions = Partitions(held, keys)
+        self._held = HeldRows(held, self._partitions, type(self).__name__.removesuffix("Kernel"))
 
     @abstractmethod
     def project(self, batch: Batch) -> Delta:
@@ -85,7 +86,7 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         """What windows give, from their rows; rows have weight one."""
 
     def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta]:
-        return Arrivals(delta, self._held.group_of(delta.payload), first, beyond)
+        return Arrivals(delta, self._partitions.of_rows(delta.payload), first, beyond)
 
     def hold(self, arrivals: Arrivals[Delta]) -> None:
         self._held.apply(arrivals.rows, arrivals.group)
@@ -93,13 +94,14 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
     def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
         since, until = self._grid.start(low), self._grid.end(high)
         if groups is None:
-            return self._answers(*self._held.between(since, until), low, high)
-        return self._answers(*self._held.of_groups(groups, since, until), low, high)
+            return self._answers(self._held.between(since, until), low, high)
+        return self._answers(self._held.within(groups, since, until), low, high)
 
-    def _answers(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
+    def _answers(self, found: Found, low: int, high: int) -> Delta:
         """The answers of the windows low .. high, from the rows between their bounds."""
-        if not len(rows):
+        if not len(found):
             return self._nothing
+        rows, group = found.delta(), found.partition
         if greatest(rows.weight) > 1:
             group, rows = group.repeat(rows.weight), units(rows)
         if low < high:
@@ -123,13 +125,14 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
 
     @property
     def index(self) -> KeyIndex:
-        return self._held.index
+        return self._partitions.index
 
     def close(self, expired: int) -> None:
         self._held.purge(expired)
 
     def clear(self) -> None:
         self._held.clear()
+        self._partitions.clear()
 
     def held_groups(self) -> Codes:
         return self._held.groups()
@@ -142,16 +145,17 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         until = np.full(len(closed), INFINITY)
         open_ = some[closed[some] != FOREVER]
         until[open_] = self._grid.over(closed[open_])
-        self._held.purge_groups(some, until[some])
+        self._held.drop_groups(some, until[some])
 
     def save(self) -> Slices:
         return self._held.snapshot()
 
     def load(self, slices: Mapping[str, Rows]) -> None:
+        self._partitions.clear()
         self._held.restore(slices)
 
     def state_size(self) -> StateSize:
-        return self._held.size()
+        return self._held.size() + StateSize(0, self.index.nbytes)
 
 
 class HoppingRowsAggregateKernel(HoppingRowsKernel):

@@ -11,6 +11,7 @@ event_index      the rows, by group and position
 window_index     the windows that are not closed, as `window_entries`, and what they have answered
 window_frames    how rows make windows, one class for each kind; `count_instants` for count windows
 reframing        which windows stay, go and come after a change of rows
+module_promises  what the answers promise
 taking_back      what windows have answered: kept, or computed again
 
 Calls of a module:

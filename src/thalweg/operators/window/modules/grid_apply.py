@@ -18,7 +18,7 @@ import numpy as np
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import Progress
-from thalweg.model.rows import Codes, Rows, distinct_codes, used_codes
+from thalweg.model.rows import Codes, Rows, distinct_codes
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
@@ -29,7 +29,6 @@ from thalweg.operators.window.modules.module_kernel import ModuleKernel, matches
 from thalweg.operators.window.modules.window_entries import Entries
 from thalweg.operators.window.modules.window_frames import Regions, Spans
 from thalweg.plan.nodes import WindowApply
-from thalweg.state import KeyIndex
 from thalweg.udm.calls import Cells
 from thalweg.windows import HoppingWindow
 
@@ -185,19 +184,9 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
     # --------------------------------------------------------------------------------------------
     # state
 
-    @property
-    def index(self) -> KeyIndex:
-        return self._partitions.index
-
     def close(self, expired: int) -> None:
         self._windows.close(self._begin(self._release.closed) + self._grid.size)
         self._events.drop(expired)
-
-    def clear(self) -> None:
-        self._clear()
-
-    def held_groups(self) -> Codes:
-        return used_codes([self._events.rows.groups(), self._windows.groups()])
 
     def drop_closed(self, closed: Codes) -> None:
         some = np.flatnonzero(closed != NEVER)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from thalweg.model.delta import Delta
-from thalweg.model.rows import Codes, Rows, encode
+from thalweg.model.rows import Codes, Rows, encode, used_codes
 from thalweg.model.time import Times
-from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.dead_letters import DeadLetters, WritesLetters
@@ -21,7 +21,9 @@ from thalweg.operators.window.modules.taking_back import TakingBack
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import Frame, Spans, frame_for
 from thalweg.operators.window.modules.window_index import WindowIndex
+from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.plan.nodes import WindowApply
+from thalweg.state import KeyIndex
 from thalweg.udm.calls import Cells
 
 __all__ = ["ModuleKernel", "matches"]
@@ -29,7 +31,7 @@ __all__ = ["ModuleKernel", "matches"]
 Objects = npt.NDArray[np.object_]
 
 
-class ModuleKernel(Operator, WritesLetters):
+class ModuleKernel(WindowOperator, WritesLetters):
     """State: rows in the event index, windows in the window index."""
 
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
@@ -91,22 +93,18 @@ class ModuleKernel(Operator, WritesLetters):
         done = entries.but(failed=failed, state=states)
         return joined, self._taking_back.choose(joined, done)
 
-    def _tidy(self, used: Codes) -> Codes | None:
-        """Give partitions new numbers when most are no longer used; the new number of each."""
-        index = self._partitions.index
-        if not index.is_untidy:
-            return None
-        every = [self._events.rows.groups(), self._windows.groups(), used]
-        moved = index.keep(np.unique(np.concatenate(every)))
-        self.renumber(moved)
-        return moved
+    @property
+    def index(self) -> KeyIndex:
+        return self._partitions.index
+
+    def held_groups(self) -> Codes:
+        return used_codes([self._events.rows.groups(), self._windows.groups()])
 
     def renumber(self, moved: Codes) -> None:
-        """Partitions have new numbers."""
         self._events.rows.renumber(moved)
         self._windows.renumber(moved)
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         self._events.clear()
         self._windows.clear()
         self._partitions.clear()

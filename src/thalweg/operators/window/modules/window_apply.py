@@ -22,9 +22,7 @@ closes the windows of that group, and frees all of it when the group has ended. 
 when the CTI has reached its end (passed it, where the end itself is an event's) and, if the module
 sees ends beyond the window, has passed the ends of all its rows.
 
-Promise. No output comes before the start of the earliest window that is not closed, nor of one that
-may still come to be: that start is the CTI. It is the input's own where output is time-bound; with
-unrestricted stamps there is none.
+Promise: see `module_promises`.
 """
 
 from __future__ import annotations
@@ -34,11 +32,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import ModuleError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import Progress, Scope
+from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
@@ -46,6 +43,7 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.operators.window.modules.count_instants import CountInstants
 from thalweg.operators.window.modules.module_kernel import ModuleKernel
+from thalweg.operators.window.modules.module_promises import ModulePromises
 from thalweg.operators.window.modules.reframing import Reframing
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import CountFrame, GridFrame, Reach, Regions
@@ -80,13 +78,14 @@ class WindowApplyKernel(ModuleKernel):
         )
         self._time_bound = node.stamp == "time-bound"
         self._waits_to_close = consistency.is_final and not self._time_bound
-        self._horizon = self._promised = MIN_TIME
+        self._horizon = MIN_TIME
         self._endless = False
-        self._passed: dict[int, int] = {}
-        """What was promised for single partitions."""
         self._instants: CountInstants | None = None
         if isinstance(self._frame, CountFrame):
             self._instants = CountInstants(self._frame, self._events)
+        self._promises = ModulePromises(
+            node, self._frame, self._frontier, self._partitions, self._windows, self._instants
+        )
 
     # --------------------------------------------------------------------------------------------
     # the loop
@@ -111,7 +110,7 @@ class WindowApplyKernel(ModuleKernel):
         if self._time_bound:
             changes.append(self._let_out())
         out = Delta.concat(changes, self.schema).to_batch()
-        self._refuse_broken_promise(out)
+        self._promises.refuse_broken(out)
         return out.with_progress(self._close(groups, closed, settled.common))
 
     def _see(self, batch: Batch) -> None:
@@ -178,7 +177,7 @@ class WindowApplyKernel(ModuleKernel):
                 now |= entries.start < settled.of(entries.partition)
             elif self._node.passes_cti and not self._waits_to_close:
                 # Its answer is final already but for its end.
-                now |= entries.start < Line(self._promised, self._passed).of(entries.partition)
+                now |= entries.start < self._promises.line().of(entries.partition)
             due.append(entries.take(now))
             if not now.all():
                 later = entries.take(~now)
@@ -252,8 +251,7 @@ class WindowApplyKernel(ModuleKernel):
         when they answered."""
         frontier = self._frontier
         if frontier.cti == INFINITY:
-            self._clear()
-            self._promised = INFINITY
+            self.clear()
             return Progress(INFINITY)
         partition, moved = used_codes([groups.partition]), frontier.cti > before
         if moved:
@@ -262,27 +260,28 @@ class WindowApplyKernel(ModuleKernel):
         if len(partition):
             self._settle_instants(Line(before), partition)
             closed = [*closed, self._close_partitions(partition)]
-        self._forget(closed)
+        self._drop_rows_of(closed)
         if moved:
-            self._drop()
-        self._promised = max(self._promised, self._promise())
-        progress = Progress(self._promised)
+            self._drop_ended()
+        progress = self._promises.move(groups)
         if groups.scopes:
-            progress = Progress(self._promised, groups.columns, self._promises(groups))
-        self._renumber()
+            self._withdraw(groups.partition)
+        self.reuse_numbers()
         return progress
 
-    def _renumber(self) -> None:
-        if not self._partitions.index.is_untidy:
-            return
-        frontier = self._frontier
-        used = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
-        moved = self._tidy(used)
-        if moved is not None:
-            frontier.renumber(moved)
-            if self._instants is not None:
-                self._instants.renumber(moved)
-            self._passed = {int(moved[at]): time for at, time in self._passed.items()}
+    def held_groups(self) -> Codes:
+        return used_codes([super().held_groups(), self._promised_groups()])
+
+    def _promised_groups(self) -> Codes:
+        """The groups that have promises of their own."""
+        return np.array(sorted({*self._frontier.promised, *self._promises.of_partition}), np.int64)
+
+    def renumber(self, moved: Codes) -> None:
+        super().renumber(moved)
+        self._frontier.renumber(moved)
+        if self._instants is not None:
+            self._instants.renumber(moved)
+        self._promises.renumber(moved)
 
     def _close_partitions(self, partition: Codes) -> Regions:
         """Promises for single partitions close their windows; one that has ended is forgotten."""
@@ -299,7 +298,7 @@ class WindowApplyKernel(ModuleKernel):
         self._events.remove(rows.filter(over))
         return _stretches(closed.entries)
 
-    def _forget(self, closed: list[Regions]) -> None:
+    def _drop_rows_of(self, closed: list[Regions]) -> None:
         """Forget the rows that belong to closed windows only, given where those lie."""
         if not closed or (self._frame.by is None and not self._node.ends_matter):
             return
@@ -321,7 +320,7 @@ class WindowApplyKernel(ModuleKernel):
         if not needed.all():
             self._events.remove(rows.filter(~needed))
 
-    def _drop(self) -> None:
+    def _drop_ended(self) -> None:
         """Forget rows that have ended before every open window, where rows are held over their
         lifetimes."""
         cti = self._frontier.cti
@@ -339,69 +338,7 @@ class WindowApplyKernel(ModuleKernel):
         if self._instants is not None:
             self._instants.settle(before, self._frontier.settled(), partition)
 
-    # --------------------------------------------------------------------------------------------
-    # promises
-
-    def _promise(self) -> int:
-        cti = self._frontier.cti
-        if cti in (MIN_TIME, INFINITY):
-            return cti
-        if self._node.stamp == "unrestricted":
-            return MIN_TIME
-        if self._time_bound:
-            back = self._windows.held_back().answered.rows
-            return min(cti, int(back.start.min(initial=INFINITY)))
-        if self._node.passes_cti:
-            return min(cti, self._windows.first_waiting())
-        promise = min(cti, self._windows.first())
-        if isinstance(self._frame, GridFrame):
-            grid = self._frame.grid
-            return min(promise, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
-        if self._instants is not None:
-            return min(promise, self._instants.line(cti), self._instants.first())
-        return promise
-
-    def _promises(self, groups: GroupPromises) -> dict[Scope, int]:
-        """The promises for groups that follow from theirs."""
-        frontier = self._frontier
-        partition, which = groups.partition, groups.which
-        settled = np.array(np.broadcast_to(frontier.settled().of(partition), partition.shape))
-        times = settled.copy()
-        found = self._windows.of(partition)
-        ended = settled == INFINITY
-        if self._node.stamp == "unrestricted":
-            times[~ended] = MIN_TIME
-        elif self._time_bound:
-            self._hold_back(partition, times)
-        else:
-            holds = ~found.answered if self._node.passes_cti else found.answered | True
-            np.minimum.at(times, found.owner[holds], found.entries.start[holds])
-            open_ = ~ended
-            if isinstance(self._frame, GridFrame):
-                grid = self._frame.grid
-                last = (settled[open_] - grid.offset - grid.size) // grid.hop
-                times[open_] = np.minimum(times[open_], grid.start(last + 1))
-            elif self._instants is not None:
-                begins = np.minimum(self._instants.line(settled), self._instants.begins(partition))
-                times[open_] = np.minimum(times, begins)[open_]
-        self._passed |= {
-            at: max(time, self._passed.get(at, MIN_TIME))
-            for at, time in zip(partition.tolist(), times.tolist(), strict=True)
-        }
-        self._withdraw(partition, ended)
-        least = groups.times.copy()
-        np.minimum.at(least, which, times)
-        found_times = zip(groups.scopes, least.tolist(), strict=True)
-        return {scope: time for scope, time in found_times if time > self._promised}
-
-    def _hold_back(self, partition: Codes, times: Times) -> None:
-        rows = self._windows.held_back().answered.rows
-        if len(rows):
-            first = np.full(len(self._partitions.index), INFINITY)
-            np.minimum.at(first, self._partitions.of_rows(rows.payload), rows.start)
-            np.minimum(times, first[partition], out=times)
-
-    def _withdraw(self, partition: Codes, ended: Bools) -> None:
+    def _withdraw(self, partition: Codes) -> None:
         """Forget promises for partitions of which nothing is held."""
         held = np.union1d(
             partition[self._events.of(partition).owner],
@@ -409,62 +346,33 @@ class WindowApplyKernel(ModuleKernel):
         )
         empty = np.setdiff1d(partition, held)
         self._frontier.withdraw(empty)
-        for at in empty.tolist():
-            self._passed.pop(at, None)
+        self._promises.withdraw(empty)
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """The time by which everything that may still change something before `time` is closed."""
-        if time <= MIN_TIME or time == INFINITY or time <= self._promised:
-            return (time,)
-        if self._node.stamp == "unrestricted":
-            return (INFINITY,)
-        if self._time_bound:
-            return (time,)
-        if self._node.passes_cti:
-            held = self._windows.waiting_before(time).entries.end
-            return (max([time, *held.tolist()]),)
-        entries = self._windows.beginning_before(time)
-        least = max(time, int(entries.closes.max(initial=time)))
-        if isinstance(self._frame, GridFrame):
-            return (max(least, self._frame.grid.needs(time)),)
-        if self._instants is not None:
-            waits = self._instants.first_open(max(time, self._frontier.cti))
-            return (INFINITY if waits < time else least,)
-        return (least,)
-
-    def _refuse_broken_promise(self, out: Batch) -> None:
-        if self._promised == MIN_TIME or not len(out):
-            return
-        early = out.sync < self._promised
-        if early.any():
-            at = int(np.argmax(early))
-            raise ModuleError(
-                f"module {self._node.module.label} is not time-bound: after the CTI "
-                f"{self._promised} it changed the output {out.payload.slice(at, 1).to_pylist()[0]} "
-                f"over [{out.start[at]}, {out.end[at]}). Say stamp='keep', or mend it."
-            )
+        return (self._promises.needs(time),)
 
     # --------------------------------------------------------------------------------------------
     # state
 
-    def _clear(self) -> None:
-        super()._clear()
+    def clear(self) -> None:
+        super().clear()
         if self._instants is not None:
             self._instants.clear()
-        self._passed, self._frontier.promised = {}, {}
+        self._promises.clear()
+        self._frontier.promised = {}
 
     def snapshot(self) -> Slices:
         frontier = self._frontier
-        partition = np.array(sorted({*frontier.promised, *self._passed}), np.int64)
+        partition = self._promised_groups()
         ahead, passed = (
             pa.array([times.get(at, MIN_TIME) for at in partition.tolist()], pa.int64())
-            for times in (frontier.promised, self._passed)
+            for times in (frontier.promised, self._promises.of_partition)
         )
         names = [field.name for field in self._partitions.fields]
         groups = pa.RecordBatch.from_arrays(
             [*self._partitions.named(partition), ahead, passed], names=[*names, _AHEAD, _PASSED]
         )
-        marks = [self._horizon, self._promised, int(self._endless)]
+        marks = [self._horizon, self._promises.common, int(self._endless)]
         return {
             "frontier": frontier.to_rows(),
             "marks": pa.RecordBatch.from_arrays([pa.array(marks)], names=["marks"]),
@@ -475,18 +383,18 @@ class WindowApplyKernel(ModuleKernel):
     def restore(self, slices: Mapping[str, Rows]) -> None:
         frontier = self._frontier
         frontier.restore(slices["frontier"])
-        self._horizon, self._promised, endless = slices["marks"].column(0).to_pylist()
+        self._horizon, self._promises.common, endless = slices["marks"].column(0).to_pylist()
         self._endless = bool(endless)
         self._restore(slices, frontier.out, frontier.cti)
         groups = slices["groups"]
         partition = self._partitions.of_rows(groups)
         ahead, passed = (groups.column(name).to_numpy() for name in (_AHEAD, _PASSED))
-        frontier.promised, self._passed = {}, {}
+        frontier.promised = {}
         if self._instants is not None:
             self._instants.clear()
         frontier.promise(partition[ahead > MIN_TIME], ahead[ahead > MIN_TIME])
         found = zip(partition.tolist(), passed.tolist(), strict=True)
-        self._passed = {at: time for at, time in found if time > MIN_TIME}
+        self._promises.of_partition = {at: time for at, time in found if time > MIN_TIME}
         if frontier.cti != MIN_TIME:
             self._settle_instants(Line())
         if frontier.promised:

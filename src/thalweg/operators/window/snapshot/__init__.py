@@ -1,7 +1,7 @@
 """Snapshots: maximal intervals of time in which nothing changes.
 
-snapshots   cut the time of each group at every endpoint of its rows; take rows in, revise, answer,
-            forget, save: written once, for the kernels below
+snapshots   cut the time of groups at every endpoint of their rows
+kernel      read the rows of a batch, revise and answer, close, save: written once, for those below
 gate        which windows may answer, and which have
 aggregate, top_k, distinct, apply       what the rows alive in a window give
 """

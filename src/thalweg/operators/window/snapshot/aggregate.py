@@ -2,7 +2,7 @@
 alive on [a, b)).
 
 Aggregates that add up are running sums over the endpoints; other aggregates look at each window's
-rows. Nulls, late, duplicate and empty input, and state: see `snapshots`.
+rows. Nulls, late, duplicate and empty input, and state: see `kernel`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from thalweg.model.rows import Codes, Rows, take_column
 from thalweg.model.time import greatest, least
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.snapshot.snapshots import SnapshotKernel, Snapshots
+from thalweg.operators.window.snapshot.kernel import SnapshotKernel
+from thalweg.operators.window.snapshot.snapshots import Snapshots
 from thalweg.plan.nodes import WindowAggregate
 from thalweg.state import Hits
 

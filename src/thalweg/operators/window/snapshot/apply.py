@@ -1,7 +1,7 @@
 """Modules over snapshot windows whose rows are all there is to know: per group and snapshot what
 the module makes of the rows alive on it, in canonical order.
 
-Nulls, late, duplicate and empty input, and state: see `snapshots`; which modules: see
+Nulls, late, duplicate and empty input, and state: see `kernel`; which modules: see
 `modules.at_once`.
 """
 
@@ -17,7 +17,8 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.modules.at_once import compute_at_once
 from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.modules.window_frames import Spans
-from thalweg.operators.window.snapshot.snapshots import SnapshotKernel, Snapshots
+from thalweg.operators.window.snapshot.kernel import SnapshotKernel
+from thalweg.operators.window.snapshot.snapshots import Snapshots
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import Hits
 

@@ -1,6 +1,6 @@
 """Distinct: at every instant each payload once: R' = the snapshots of the rows of equal payload.
 
-Lifetimes are cut at every endpoint of the payload's rows. State: see `snapshots`; the group of a
+Lifetimes are cut at every endpoint of the payload's rows. State: see `kernel`; the group of a
 row is its payload.
 """
 
@@ -12,7 +12,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.snapshot.snapshots import SnapshotKernel, Snapshots
+from thalweg.operators.window.snapshot.kernel import SnapshotKernel
+from thalweg.operators.window.snapshot.snapshots import Snapshots
 from thalweg.plan.nodes import Distinct
 from thalweg.state import Hits
 

@@ -1,7 +1,7 @@
 """Top-k over snapshots: per group and snapshot the rows whose rank is at most k, each living as
 long as the snapshot.
 
-Ranks, ties and nulls: see `ranking`. State: see `snapshots`.
+Ranks, ties and nulls: see `ranking`. State: see `kernel`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.ranking import ORDER, Ranking
-from thalweg.operators.window.snapshot.snapshots import SnapshotKernel, Snapshots
+from thalweg.operators.window.snapshot.kernel import SnapshotKernel
+from thalweg.operators.window.snapshot.snapshots import Snapshots
 from thalweg.plan.nodes import TopK
 from thalweg.state import Hits
 

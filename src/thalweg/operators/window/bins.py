@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +47,8 @@ from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.accumulators import Accumulators
-from thalweg.operators.window.grid.buckets import Items
 from thalweg.operators.window.held_rows import GroupPromises, Partitions
+from thalweg.operators.window.items import Items
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER
@@ -120,7 +121,7 @@ class BinsAggregateKernel(Operator):
         self._groups = KeyIndex([field(name) for name in node.columns])
         self._parts = Partitions(node.input.schema, node.partition)
         self._none = Items(_NONE, _NONE, empty_rows(self._sums.schema))
-        self._bins = PlacedSlices(self._together)
+        self._bins = PlacedSlices(partial(Items.concat, none=self._none))
         self._tuples = PlacedSlices(_Tuples.concat)
         self._part_of = _NONE
         """The partition of each group."""
@@ -132,16 +133,6 @@ class BinsAggregateKernel(Operator):
         """Windows of tuples before this are not needed by any reader."""
         self._frontier = Frontier(consistency)
 
-    def _together(self, parts: Sequence[Items]) -> Items:
-        full = [part for part in parts if len(part)]
-        if len(full) <= 1:
-            return full[0] if full else self._none
-        return Items(
-            np.concatenate([part.group for part in full]),
-            np.concatenate([part.at for part in full]),
-            concat_rows([part.parts for part in full], self._sums.schema),
-        )
-
     # --------------------------------------------------------------------------------------------
     # flow
 
@@ -149,7 +140,7 @@ class BinsAggregateKernel(Operator):
         frontier = self._frontier
         changes, before = [], frontier.line()
         if len(batch):
-            changes.append(self._apply(batch, before))
+            changes.append(self._revise(batch, before))
         frontier.out = frontier.after(batch)
         promised = self._parts.promised(batch.progress)
         frontier.promise(promised.partition, promised.time)
@@ -158,7 +149,8 @@ class BinsAggregateKernel(Operator):
             changes.append(self._evaluate(MIN_TIME, before, after))
         return Delta.concat(changes, self.schema).to_batch(self._close(promised))
 
-    def _apply(self, batch: Batch, out: Line) -> Delta:
+    def _revise(self, batch: Batch, out: Line) -> Delta:
+        """Hold the tuples; revise the answers that are out."""
         rows = self._arguments.project(batch.payload, batch.start)
         group = self._groups.numbers([rows.column(name) for name in self._node.columns], len(batch))
         part = self._parts.of_rows(rows)
@@ -246,7 +238,7 @@ class BinsAggregateKernel(Operator):
             touched = np.zeros(len(self._groups), np.bool_)
             touched[group] = True
             found = [bins.where(touched[bins.group]) for bins in found]
-        bins = self._together(found)
+        bins = Items.concat(found, self._none)
         return bins.take(sort_pairs(bins.group, bins.at))
 
     def _scale(self, times: Times) -> tuple[int, _Place]:
@@ -325,12 +317,12 @@ class BinsAggregateKernel(Operator):
             self._clear()
             return Progress(INFINITY)
         if cti > self._swept:
-            self._forget(cti)
+            self._drop_before(cti)
             self._swept = cti
         if promised.scopes:
-            self._forget_partitions(promised)
+            self._close_groups(promised)
         if self._groups.is_untidy or self._parts.index.is_untidy:
-            self._tidy()
+            self._reuse_numbers()
         promise = self._promise(cti)
         scoped = zip(promised.scopes, map(self._promise, promised.times.tolist()), strict=True)
         later = {scope: time for scope, time in scoped if time > promise}
@@ -343,14 +335,15 @@ class BinsAggregateKernel(Operator):
         """A tuple's window ends right after it."""
         if unwanted[0] > MIN_TIME and time - 1 > max(self._needed_from, self._swept):
             self._needed_from = min(time - 1, MAX_TIME)
-            self._forget(self._needed_from)
+            self._drop_before(self._needed_from)
 
-    def _forget(self, cti: int) -> None:
+    def _drop_before(self, cti: int) -> None:
+        """Forget tuples and bins before a time, but the last bin of each group."""
         for tuples in self._tuples.take_until(cti - 1):
             self._count(tuples)
         self._keep_last(self._bins.take_until(cti - 1))
 
-    def _forget_partitions(self, promised: GroupPromises) -> None:
+    def _close_groups(self, promised: GroupPromises) -> None:
         """The same for the partitions that have promises of their own."""
         self._grow()
         until = np.full(len(self._parts.index), MIN_TIME)
@@ -384,7 +377,7 @@ class BinsAggregateKernel(Operator):
     def _keep_last(self, passed: Sequence[Items]) -> None:
         """Of bins that a promise has passed, put back the last one of each group that counts
         something."""
-        bins = self._together(passed)
+        bins = Items.concat(passed, self._none)
         if not len(bins):
             return
         order = sort_pairs(bins.group, bins.at)
@@ -393,8 +386,8 @@ class BinsAggregateKernel(Operator):
         bins = bins.take(order[last])
         self._bins.add(bins.where(bins.parts.column(ROWS.name).to_numpy() > 0))
 
-    def _tidy(self) -> None:
-        """Numbers for the groups and partitions in use only."""
+    def _reuse_numbers(self) -> None:
+        """Give the numbers of groups and partitions of which nothing is held to others."""
         used = self._bins.groups()
         self._bins.renumber(self._groups.keep(used))
         self._part_of = self._part_of[used]
