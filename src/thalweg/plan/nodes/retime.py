@@ -37,13 +37,9 @@ class Retime(LifetimeOperator):
                 )
         self._settle(
             self.input.schema,
-            self.input.properties.but(
-                ordered=False,
-                unique_start=False,
-                payload_start_key=False,
+            self.input.properties.with_new_starts().but(
                 constant_duration=None,
                 firm_ends=not self.reads_end or self.input.properties.firm_ends,
-                group_ctis=False,
             ),
         )
 
