@@ -117,9 +117,7 @@ def _operands(left: Datum, right: Datum, sign: str) -> tuple[Datum, Datum]:
 
 def add_months(value: Datum, months: Datum) -> Datum:
     """The time `months` months later, on the same day or on the last day of a shorter month."""
-    count = constant(months, "the number of months")
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise Refusal(f"the number of months is a whole number, not {count!r}")
+    count = _month_count(months)
     if isinstance(value, pa.Scalar):
         return column(add_months(pa.array([value.as_py()], value.type), months))[0]
     if types.is_null(value.type):
@@ -136,6 +134,13 @@ def add_months(value: Datum, months: Datum) -> Datum:
         + (times - times.astype("M8[D]"))
     )
     return _zoned(pa.array(moved, pa.timestamp("us"), mask=np.isnat(times)), value.type)
+
+
+def _month_count(value: Datum) -> int:
+    count = constant(value, "the number of months")
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise Refusal(f"the number of months is a whole number, not {count!r}")
+    return count
 
 
 def _wall(value: Datum) -> Datum:
@@ -158,10 +163,7 @@ def timestampadd(unit: Datum, count: Datum, value: Datum) -> Datum:
     """The time `count` units later."""
     name = _unit(unit, "the unit")
     if name in _MONTHS:
-        number = constant(count, "the number of months")
-        if not isinstance(number, int):
-            raise Refusal(f"the number of months is a whole number, not {number!r}")
-        return add_months(value, pa.scalar(number * _MONTHS[name]))
+        return add_months(value, pa.scalar(_month_count(count) * _MONTHS[name]))
     if not types.is_integer(count.type):
         raise Refusal(f"the number of {name}s is a whole number, not {count.type}")
     ticks = pc.multiply_checked(count.cast(pa.int64()), pa.scalar(_UNITS_US[name]))
