@@ -22,7 +22,7 @@ from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import Frame, Spans, frame_for
 from thalweg.operators.window.modules.window_index import WindowIndex
 from thalweg.plan.nodes import WindowApply
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["ModuleKernel", "matches"]
 
