@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.errors import ExpressionError, did_you_mean
-from thalweg.expr import _logic, _nested, _numbers, _texts, _times
+from thalweg.expr import _logic, _nested, _numbers, _texts, _time_formats, _times
 from thalweg.expr.kinds import Datum
 
 __all__ = [
@@ -141,10 +141,10 @@ TOPICS: Mapping[str, tuple[Function, ...]] = {
         Function("timestampadd", _times.timestampadd, 3, 3),
         Function("timestampdiff", _times.timestampdiff, 3, 3),
         Function("datediff", _times.datediff, 2, 2),
-        Function("date_format", _times.date_format, 2, 2),
-        Function("strftime", _times.strftime, 2, 2),
-        Function("to_timestamp", _times.to_timestamp, 1, 2),
-        Function("to_date", _times.to_date, 1, 2),
+        Function("date_format", _time_formats.date_format, 2, 2),
+        Function("strftime", _time_formats.strftime, 2, 2),
+        Function("to_timestamp", _time_formats.to_timestamp, 1, 2),
+        Function("to_date", _time_formats.to_date, 1, 2),
         Function("at_time_zone", _times.at_time_zone, 2, 2),
     ),
     "Structs, lists, maps": (
