@@ -11,8 +11,9 @@ from thalweg.errors import TypeMismatchError, WindowError
 from thalweg.expr import Expr
 from thalweg.model.clocks import lasting
 from thalweg.model.time import INFINITY
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import LifetimeOperator
+from thalweg.plan.nodes.schemas import lifetime_schema
 
 __all__ = [
     "AlterLifetime",

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
-from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import LifetimeOperator
+from thalweg.plan.nodes.schemas import lifetime_schema
 
 __all__ = ["Retime"]
 

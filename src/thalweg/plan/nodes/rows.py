@@ -12,15 +12,14 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr, col, is_monotone_in_start
 from thalweg.plan.expressions import START, Keys, passed_on, show_columns, substitute
-from thalweg.plan.nodes.base import (
-    Named,
-    Node,
+from thalweg.plan.nodes.base import Named, Node
+from thalweg.plan.nodes.families import RowOperator, columns_of
+from thalweg.plan.nodes.schemas import (
     columns_schema,
     lifetime_schema,
     require_condition,
     require_known,
 )
-from thalweg.plan.nodes.families import RowOperator, columns_of
 from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["Select", "SelectMany", "Where"]
