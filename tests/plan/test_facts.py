@@ -176,6 +176,17 @@ def test_promises_that_are_thinned_out_do_not_hide_rows_without_an_end() -> None
             endless.join(b, "k")
 
 
+def test_a_projection_keeps_groups_whatever_their_columns_are_called() -> None:
+    """A name that is written between quotes, such as `end`, hid them."""
+    for name in ("k", "end", "of two words"):
+        stream = tw.source("s", {name: "int64", "v": "int64"}, group_ctis=name)
+        kept = stream.with_columns(w="v + 1").properties
+        assert (kept.group_keys, kept.group_ctis) == ((name,), True)
+        assert stream.select("v").properties.group_keys == ()
+        renamed = stream.rename({name: "g"}).properties
+        assert renamed.group_keys == ()
+
+
 def test_groups_do_not_hide_rows_without_an_end() -> None:
     """Such a join was built, and refused only when it was to run."""
     a = tw.source("a", {"k": "int64", "v": "int64"}).set_duration(None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.errors import ExpressionError, did_you_mean
-from thalweg.expr import _logic, _nested, _numbers, _texts, _times
+from thalweg.expr import _logic, _nested, _numbers, _text_patterns, _texts, _time_formats, _times
 from thalweg.expr.kinds import Datum
 
 __all__ = [
@@ -110,14 +110,14 @@ TOPICS: Mapping[str, tuple[Function, ...]] = {
         Function("char_at", _texts.char_at, 2, 2),
         Function("concat", _texts.concat, 1, None),
         Function("replace", _texts.replace, 3, 3),
-        Function("like", _texts.like, 2, 2),
-        Function("starts_with", _texts.matcher("starts_with"), 2, 2, is_total=True),
-        Function("ends_with", _texts.matcher("ends_with"), 2, 2, is_total=True),
-        Function("contains", _texts.matcher("match_substring"), 2, 2, is_total=True),
-        Function("ilike", _texts.ilike, 2, 2),
-        Function("regexp_like", _texts.regexp_like, 2, 2),
-        Function("regexp_replace", _texts.regexp_replace, 3, 3),
-        Function("regexp_extract", _texts.regexp_extract, 2, 3),
+        Function("like", _text_patterns.like, 2, 2),
+        Function("starts_with", _text_patterns.matcher("starts_with"), 2, 2, is_total=True),
+        Function("ends_with", _text_patterns.matcher("ends_with"), 2, 2, is_total=True),
+        Function("contains", _text_patterns.matcher("match_substring"), 2, 2, is_total=True),
+        Function("ilike", _text_patterns.ilike, 2, 2),
+        Function("regexp_like", _text_patterns.regexp_like, 2, 2),
+        Function("regexp_replace", _text_patterns.regexp_replace, 3, 3),
+        Function("regexp_extract", _text_patterns.regexp_extract, 2, 3),
         Function("ltrim", _texts.trimmer("utf8_ltrim"), 1, 2),
         Function("rtrim", _texts.trimmer("utf8_rtrim"), 1, 2),
         Function("lpad", _texts.padded("utf8_lpad"), 2, 3),
@@ -128,7 +128,7 @@ TOPICS: Mapping[str, tuple[Function, ...]] = {
         Function("repeat", _texts.repeat, 2, 2),
         Function("initcap", _texts.initcap, 1, 1),
         Function("concat_ws", _texts.concat_ws, 2, None),
-        Function("position", _texts.position, 2, 2),
+        Function("position", _text_patterns.position, 2, 2),
         Function("split", _texts.split, 2, 2),
         Function("split_part", _texts.split_part, 3, 3),
     ),
@@ -141,10 +141,10 @@ TOPICS: Mapping[str, tuple[Function, ...]] = {
         Function("timestampadd", _times.timestampadd, 3, 3),
         Function("timestampdiff", _times.timestampdiff, 3, 3),
         Function("datediff", _times.datediff, 2, 2),
-        Function("date_format", _times.date_format, 2, 2),
-        Function("strftime", _times.strftime, 2, 2),
-        Function("to_timestamp", _times.to_timestamp, 1, 2),
-        Function("to_date", _times.to_date, 1, 2),
+        Function("date_format", _time_formats.date_format, 2, 2),
+        Function("strftime", _time_formats.strftime, 2, 2),
+        Function("to_timestamp", _time_formats.to_timestamp, 1, 2),
+        Function("to_date", _time_formats.to_date, 1, 2),
         Function("at_time_zone", _times.at_time_zone, 2, 2),
     ),
     "Structs, lists, maps": (

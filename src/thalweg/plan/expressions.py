@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ __all__ = [
     "START",
     "Keys",
     "Named",
+    "Side",
     "cannot_fail",
+    "columns_of_side",
     "is_floating",
     "passed_on",
     "show_columns",
@@ -26,6 +29,9 @@ Named = tuple[tuple[str, Expr], ...]
 
 Keys = tuple[Expr, ...]
 """Expressions whose values decide which rows belong together."""
+
+Side: typing.TypeAlias = typing.Literal["l", "r"]
+"""What stands before the columns of a side in expressions over pairs: `l.x`, `r.x`."""
 
 START = "_start"
 
@@ -43,6 +49,15 @@ def show_columns(columns: Named) -> str:
     'a, b = a + 1'
     """
     return ", ".join(name if str(expr) == name else f"{name} = {expr}" for name, expr in columns)
+
+
+def columns_of_side(names: Iterable[str], side: Side) -> Named:
+    """All columns of one side of a pair, under their own names.
+
+    >>> [(name, str(expr)) for name, expr in columns_of_side(["a", "b"], "l")]
+    [('a', 'l.a'), ('b', 'l.b')]
+    """
+    return tuple((name, Column(f"{side}.{name}")) for name in names)
 
 
 def passed_on(columns: Named) -> dict[str, str]:

@@ -18,7 +18,7 @@ from thalweg.plan.applying import Handling, ModuleLike, ModuleUse, apply_node
 from thalweg.plan.clock import understood
 from thalweg.plan.expressions import START
 from thalweg.plan.nodes import Node
-from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.nodes.panes import Flush, Table, in_panes
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.strategies import Volume
 from thalweg.plan.window_joins import (
@@ -73,7 +73,7 @@ class WindowedStream:
         )
 
     def two_level(
-        self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2
+        self, slots: int, *, flush: Flush = "lazy", every: int = 160, late: int = 2
     ) -> WindowedStream:
         """The same windows, summed in a table of fixed size first, then rolled up.
 

@@ -10,15 +10,9 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, require_choice
 from thalweg.plan.expressions import show_columns
-from thalweg.plan.nodes.base import (
-    Grid,
-    Named,
-    Node,
-    columns_schema,
-    lifetime_schema,
-    require_known,
-)
+from thalweg.plan.nodes.base import Grid, Named, Node
 from thalweg.plan.nodes.families import GroupedOperator, columns_of, show_keys
+from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params, Stamp
 from thalweg.udm.types import fits

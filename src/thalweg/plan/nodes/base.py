@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import PlanError
 from thalweg.expr import Expr
 from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.model.names import is_internal
@@ -31,16 +31,7 @@ from thalweg.plan.expressions import Keys, Named
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
 
-__all__ = [
-    "FACTS",
-    "Grid",
-    "Named",
-    "Node",
-    "columns_schema",
-    "lifetime_schema",
-    "require_condition",
-    "require_known",
-]
+__all__ = ["FACTS", "Grid", "Named", "Node"]
 
 Grid = tuple[int, int]
 """Times `offset + k * period`: (period, offset)."""
@@ -353,26 +344,3 @@ def _written(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_written, value))})"
     return str(value) if isinstance(value, Expr) else repr(value)
-
-
-def lifetime_schema(schema: pa.Schema, *, with_end: bool = False) -> pa.Schema:
-    """A payload schema plus the columns that expressions may read: `_start`, and `_end` where it is
-    safe."""
-    extra = [pa.field("_start", pa.int64())] + ([pa.field("_end", pa.int64())] if with_end else [])
-    return pa.schema([*schema, *extra])
-
-
-def require_condition(expr: Expr, schema: pa.Schema, what: str) -> None:
-    kind = expr.type_in(schema)
-    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise TypeMismatchError(f"{what} must be a condition (true or false); {expr} is {kind}.")
-
-
-def columns_schema(columns: Named, schema: pa.Schema) -> pa.Schema:
-    return pa.schema([(name, expr.type_in(schema)) for name, expr in columns])
-
-
-def require_known(names: tuple[str, ...], schema: pa.Schema, what: str) -> None:
-    for name in names:
-        if name not in schema.names:
-            raise UnknownColumnError(name, schema.names, what)

@@ -12,8 +12,9 @@ from thalweg.errors import PlanError, require_choice
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
 from thalweg.progress.admission import LATE, Ingress

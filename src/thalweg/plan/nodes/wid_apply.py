@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.plan.nodes.apply import ModuleOperator
-from thalweg.plan.nodes.base import Named, Node, require_known
+from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.families import columns_of, show_keys
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.nodes.wid import WidOperator
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import Module, Params

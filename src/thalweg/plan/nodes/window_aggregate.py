@@ -12,8 +12,9 @@ from thalweg.errors import PlanError, WindowError
 from thalweg.model.clocks import lasting
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
 from thalweg.plan.update_streams import UpdateStream

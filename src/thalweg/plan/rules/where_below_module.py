@@ -19,9 +19,10 @@ from dataclasses import replace
 from thalweg.expr import Column
 from thalweg.plan.expressions import cannot_fail, is_floating
 from thalweg.plan.nodes import Node, Where, WindowApply
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_module"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:
