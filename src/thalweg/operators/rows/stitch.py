@@ -33,6 +33,7 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.group_promises import newly_promised, promised_groups
 from thalweg.operators.groups import refuse_negative
+from thalweg.operators.rows.chain_roots import chain_roots
 from thalweg.plan.nodes import Stitch
 from thalweg.state import Arrangement, Hits, KeyIndex
 
@@ -83,12 +84,7 @@ class _Linked:
 
     def chains(self, before: Codes) -> Times:
         """The start of each row's chain."""
-        root = np.where(before >= 0, before, np.arange(len(before)))
-        while True:  # pointer jumping: the distance to the first row doubles each time
-            further = root[root]
-            if (further == root).all():
-                return self.chain[root]
-            root = further
+        return self.chain[chain_roots(np.where(before >= 0, before, np.arange(len(before))))]
 
     def answer(self) -> Delta:
         """The chains that have not ended."""
