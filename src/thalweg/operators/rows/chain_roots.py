@@ -11,6 +11,7 @@ def chain_roots(before: Codes) -> Codes:
     """The first row of each row's chain; `before` is the row that it continues, or itself. The
     distance that is looked back doubles with each turn.
 
+    >>> import numpy as np
     >>> chain_roots(np.array([0, 0, 1, 3])).tolist()
     [0, 0, 0, 3]
     """
