@@ -148,7 +148,7 @@ class DurableQueue:
             nulls = rows.column(self._time).null_count
             if nulls:
                 raise InputError(f"{nulls} rows have no {self._time}, which is their time.")
-        admitted, rows = self.queue.enqueue_and_tell(rows, now=now)
+        admitted, rows = self.queue.enqueue_accepted(rows, now=now)
         if not admitted.accepted:
             return admitted
         self._see_times(rows)

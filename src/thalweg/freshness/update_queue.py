@@ -162,9 +162,9 @@ class UpdateQueue:
         `trusted` tells the inputs of a union apart: a key has one row for each time then, the first
         that came, unless a trusted one comes before that was served. Others are outdated.
         """
-        return self.enqueue_and_tell(rows, now=now, arrived=arrived, trusted=trusted)[0]
+        return self.enqueue_accepted(rows, now=now, arrived=arrived, trusted=trusted)[0]
 
-    def enqueue_and_tell(
+    def enqueue_accepted(
         self,
         rows: pa.RecordBatch,
         *,

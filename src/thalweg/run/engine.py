@@ -38,6 +38,7 @@ from thalweg.plan.explain import explain
 from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
+from thalweg.progress.source_clock import wall_clock
 from thalweg.run.snapshots import (
     fingerprint,
     pack,
@@ -48,7 +49,7 @@ from thalweg.run.snapshots import (
 from thalweg.run.status import Status
 from thalweg.stream import Stream, node_of
 
-__all__ = ["LEDGER_LIMIT", "Engine", "Query", "wall_clock"]
+__all__ = ["LEDGER_LIMIT", "Engine", "Query"]
 
 Query = Stream | Node
 
@@ -60,11 +61,6 @@ _ITSELF = "(engine)"
 _FIRST_TUNED = 64
 """After so many batches strategies are chosen by what was measured, and again after twice as
 many."""
-
-
-def wall_clock() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1_000
 
 
 class Engine:
