@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import InputError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.refusals import Refusal
 from thalweg.freshness.tcp_transport import HEADER, TcpTransport
-from thalweg.freshness.update_queue import Admission
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, UnknownColumnError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.shared_runner import SharedRunner
-from thalweg.freshness.update_queue import Admission
 from thalweg.io.events import Feed
 from thalweg.model.batch import Batch
 from thalweg.model.cht import rows_of_table, table_of_batches

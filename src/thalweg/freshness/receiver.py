@@ -34,7 +34,8 @@ import pyarrow as pa
 
 from thalweg.errors import ThalwegError
 from thalweg.freshness.batch_cost import BatchCost
-from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.cuts import Cut
+from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.refusals import Refusal, RefusalError
 
 __all__ = ["Receiver"]

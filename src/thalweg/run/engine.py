@@ -33,23 +33,23 @@ from thalweg.model.time import INFINITY, Duration, TimeLike, duration_us, time_u
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.source.stamp_arrivals import clock_promise
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
+from thalweg.progress.source_clock import wall_clock
 from thalweg.run.snapshots import (
     fingerprint,
     pack,
     progress_of_rows,
     progress_rows,
-    text_of_rows,
-    text_rows,
     unpack,
 )
 from thalweg.run.status import Status
 from thalweg.stream import Stream, node_of
 
-__all__ = ["LEDGER_LIMIT", "Engine", "Query", "wall_clock"]
+__all__ = ["LEDGER_LIMIT", "Engine", "Query"]
 
 Query = Stream | Node
 
@@ -61,11 +61,6 @@ _ITSELF = "(engine)"
 _FIRST_TUNED = 64
 """After so many batches strategies are chosen by what was measured, and again after twice as
 many."""
-
-
-def wall_clock() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1_000
 
 
 class Engine:
@@ -401,7 +396,7 @@ class Engine:
         self._refuse_if_broken()
         itself = {
             "progress": progress_rows(self._progress),
-            "arcs": text_rows(json.dumps(self._graph.arcs())),
+            "arcs": slice_of_text(json.dumps(self._graph.arcs())),
         }
         return pack({**self._graph.snapshot(), _ITSELF: itself}, self._mark())
 
@@ -424,7 +419,7 @@ class Engine:
         state = unpack(snapshot, engine._mark())
         itself = state.pop(_ITSELF)
         engine._progress = progress_of_rows(itself["progress"])
-        engine._graph.restore_arcs(json.loads(text_of_rows(itself["arcs"])))
+        engine._graph.restore_arcs(json.loads(text_of_slice(itself["arcs"])))
         engine._graph.restore(state)
         return engine
 

@@ -37,7 +37,8 @@ from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower
 from thalweg.plan.written import Given
-from thalweg.run.engine import LEDGER_LIMIT, Query, wall_clock
+from thalweg.progress.source_clock import wall_clock
+from thalweg.run.engine import LEDGER_LIMIT, Query
 from thalweg.run.host_build import HostBuild, HostedQuery, Operators
 from thalweg.run.host_snapshots import read_host, write_host
 from thalweg.run.operator_signatures import Signature

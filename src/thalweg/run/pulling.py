@@ -12,7 +12,8 @@ from thalweg.model.answers import Answers, Changelog
 from thalweg.model.batch import Batch
 from thalweg.model.time import Duration
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.run.engine import Engine, Query, wall_clock
+from thalweg.progress.source_clock import wall_clock
+from thalweg.run.engine import Engine, Query
 
 __all__ = ["changes", "feeds_of", "run", "table"]
 

@@ -49,6 +49,7 @@ from thalweg.operators.merging.level import (
 from thalweg.operators.merging.next_promise import next_group_promise, next_promise
 from thalweg.operators.merging.ordered import IN_ORDER_LEVELS
 from thalweg.operators.rows.in_order import canonical_order
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.merging import Broken, Level, MergePolicy, check_merge
 
 __all__ = ["MergeKernel"]
@@ -327,13 +328,12 @@ class MergeKernel(Operator):
             "scoped": self._promises.to_texts(self.groups.columns),
             **self.figures.to_json(),
         }
-        text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
-        return {"merge": text, **self.level.snapshot()}
+        return {"merge": slice_of_text(json.dumps(figures), "merge"), **self.level.snapshot()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         if "merge" not in slices:
             raise StateError(f"merge: the snapshot has only {sorted(slices)}.")
-        figures = json.loads(slices["merge"].column(0)[0].as_py())
+        figures = json.loads(text_of_slice(slices["merge"]))
         saved = figures.get("columns", self._columns)
         if saved != self._columns:
             raise StateError(

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from thalweg.errors import PlanError, ReceiverError, StateError
-from thalweg.freshness.durable_queue import Cut
+from thalweg.freshness.cuts import Cut
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import ensure_receiver, is_running
 from thalweg.freshness.receiver_settings import ReceiverSettings

@@ -13,7 +13,15 @@ from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.patterns.fifo import serve
 
-__all__ = ["Look", "Match", "Queue", "Requests", "leaves_untaken", "match_queues"]
+__all__ = [
+    "Look",
+    "Match",
+    "Queue",
+    "Requests",
+    "leaves_untaken",
+    "match_queues",
+    "waiting_differs",
+]
 
 _WIDER = 4
 """Each further look is this much wider."""
@@ -166,6 +174,16 @@ def match_queues(left: Queue, right: Requests, look: Look) -> tuple[Match, Match
         taken[waiting[part]] = takes[part]
         matches.append(Match(taken, waiting[part][waits[part]]))
     return matches[0], matches[1]
+
+
+def waiting_differs(left: Queue, before: Match, after: Match, keys: int) -> Bools:
+    """For each key, whether other left rows wait after the change than before it."""
+    size = int(left.class_[-1]) + 1 if len(left.class_) else 0
+    counts = (np.bincount(left.class_[match.waiting], minlength=size) for match in (before, after))
+    differs = np.zeros(keys, np.bool_)
+    unlike = np.not_equal(*counts)
+    differs[left.key[unlike[left.class_]]] = True
+    return differs
 
 
 def _both(before: Codes, after: Codes, key: Codes, keys: int) -> tuple[Codes, Codes, int]:
