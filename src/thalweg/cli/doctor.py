@@ -170,7 +170,7 @@ def _ports() -> Finding:
             "ports",
             "wrong",
             f"no port of 127.0.0.1 can be had: {reason}.",
-            "Spark talks to itself there.",
+            "Spark's processes connect to each other there.",
         )
     return Finding("ports", "ok", f"127.0.0.1 can be bound (tried {port})")
 
