@@ -128,11 +128,7 @@ def _nothing(
 
 def _is_whole(place: FilePlace, found: Found, format_: str) -> bool:
     mark = END_MARKS.get(format_)
-    if mark is None:
-        return True
-    with place.files.open_input_file(place.path_of(found.name)) as file:
-        file.seek(max(0, found.size - len(mark)))
-        return bool(file.read(len(mark)) == mark)
+    return mark is None or place.ends_with(found, mark)
 
 
 def _columns(

@@ -200,7 +200,7 @@ def without_bad_times(
             reasons.setdefault(at, why(at))
 
     if any(name is not None and name not in table.schema.names for name in (start, end)):
-        return table, {}  # a column that is not there is told of by `events`
+        return table, {}  # `events` reports a column that is not there
     with np.errstate(invalid="ignore"):
         _lifetimes(table, start, end, duration_us(duration), note)
     if not reasons:

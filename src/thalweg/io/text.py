@@ -1,7 +1,7 @@
-"""Bytes of CSV and JSON lines as text, and text as a table: what a parser may be given, and how it
-is told.
+"""Bytes of CSV and JSON lines as text, and text as a table: what a parser is given, and with which
+options.
 
-Text may be compressed (gzip, zstd, bzip2, LZ4 frames: told by its first bytes), UTF-8 with or
+Text may be compressed (gzip, zstd, bzip2, LZ4 frames, by its first bytes), UTF-8 with or
 without a mark, or UTF-16. It need not end with a line end, and lines may end with CR alone. Before
 Arrow's parser sees JSON, its nesting is measured: a few thousand brackets would end the process.
 """

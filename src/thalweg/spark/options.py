@@ -11,10 +11,17 @@ from thalweg.errors import PlanError, WindowError, did_you_mean
 from thalweg.model.time import duration_us
 from thalweg.shards.output.typed_rows import FORMS
 
-__all__ = ["FILE_FORMATS", "require_output", "require_sink", "trigger_arguments"]
+__all__ = [
+    "FILE_FORMATS",
+    "require_hosted",
+    "require_output",
+    "require_sink",
+    "trigger_arguments",
+]
 
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "delta", "iceberg")
 _SINKS = ("memory", "console", "noop", "elements", *FILE_FORMATS)
+_HOSTED_SINKS = ("memory", "parquet", "noop")
 _TRIGGERS = ("at once", "available now", "once", "10 seconds")
 _ARGUMENTS = ("processingTime", "availableNow", "once")
 
@@ -51,6 +58,23 @@ def require_output(output: str) -> None:
         raise PlanError(
             f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
             f"{output!r}."
+        )
+
+
+def require_hosted(
+    to: str, path: str | None, output: str, consistency: str, *, queries: int
+) -> None:
+    """Refuse a place or a form for the answers of queries of a host that there is not."""
+    require_output(output)
+    if to not in _HOSTED_SINKS:
+        raise PlanError(f'add: to= is "memory", "parquet" or "noop"; got {to!r}.')
+    if (to == "parquet") != (path is not None):
+        raise PlanError('add: to="parquet" and path= go together.')
+    if path is not None and queries > 1:
+        raise PlanError("add_all: give queries that write files one by one, each its own path.")
+    if output == "final" and consistency != "final":
+        raise PlanError(
+            "output='final' needs consistency='final': other answers may still be revised."
         )
 
 

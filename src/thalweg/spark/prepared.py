@@ -30,7 +30,7 @@ from thalweg.shards.output.typed_rows import (
 )
 from thalweg.shards.reports.query_figures import BatchFigures
 from thalweg.spark.observed import observed_figures
-from thalweg.spark.session import applied
+from thalweg.spark.settings import applied
 from thalweg.spark.sources.receiver_feed import Received
 from thalweg.spark.stages.stateless import StatelessStage
 
@@ -59,6 +59,10 @@ class Prepared:
     """Of a query that keeps no rows: its only stage. Its output are chunks as they were read."""
     receivers: Mapping[str, Received] = field(default_factory=dict)
     """By source: the receiver that it reads from."""
+
+    @property
+    def receiver_folders(self) -> list[str]:
+        return [feed.folder for feed in self.receivers.values()]
 
     def explain(self) -> Explanation:
         """The fragments, and what was decided about their sources."""

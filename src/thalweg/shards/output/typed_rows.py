@@ -22,7 +22,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.shards.exchange.chunks import batch_of_blob, read_rows
+from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
 from thalweg.shards.output.rows import OutputKind
 
 __all__ = [

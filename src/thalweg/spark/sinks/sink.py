@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
 from thalweg.errors import StateError
+from thalweg.freshness.receiver_links import finish_batches
 from thalweg.io.element_log import ElementLog
 from thalweg.model.printing import printable
 from thalweg.plan.clock import clock_of
@@ -21,7 +22,6 @@ from thalweg.shards.output.kept_table import KeptTable
 from thalweg.shards.output.rows import OutputKind
 from thalweg.shards.output.sink_folder import SinkFolder
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.sources.receiver_feed import finish_batches
 
 __all__ = ["Deliver", "Each", "MicroBatch", "Sink", "each_batch", "open_sink", "takes_rows"]
 
@@ -81,7 +81,7 @@ def each_batch(
             share(batch)
         if ready.stage is not None:
             ready.stage.finish(rows, number)
-        finish_batches(ready.receivers.values())
+        finish_batches(ready.receiver_folders)
 
     def share(batch: MicroBatch) -> None:
         packed = batch.packed.persist()  # several readers, one run of the fragments
