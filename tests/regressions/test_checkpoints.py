@@ -22,12 +22,13 @@ from thalweg.model.batch import Batch
 from thalweg.shards.checkpoint.module_digests import module_digests
 from thalweg.shards.checkpoint.record import ProgressRecord
 from thalweg.shards.exchange.blobs import blob_of_batch
+from thalweg.shards.output.destinations import require_output, require_sink
 from thalweg.shards.output.kept_table import KeptTable
 from thalweg.shards.output.sink_folder import SinkFolder
 from thalweg.shards.reports.combined import combined_why, read_reports
 from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures
 from thalweg.shards.sources.source_feed import log_of
-from thalweg.spark.options import require_output, require_sink, trigger_arguments
+from thalweg.spark.trigger import trigger_arguments
 
 # ------------------------------------------------------------------------------------------------
 # the sink belongs to its checkpoint

@@ -16,7 +16,7 @@ from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.runner import END, START, Promised, Pushable, payload_arrays
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.update_queue import Admission, UpdateQueue, add_admissions
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
 from thalweg.plan.nodes import Source, walk

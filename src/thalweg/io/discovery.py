@@ -22,7 +22,8 @@ from thalweg.io.formats import (
 )
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions, find_partitions
-from thalweg.io.text import NULLS, time_type
+from thalweg.io.text import NULLS
+from thalweg.io.written_times import time_type
 
 __all__ = ["Discovered", "discover", "place_name", "require_time"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import PlanError, require_package
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model.batch import elements_of
 from thalweg.model.clocks import Clock
 from thalweg.model.elements import Adjust, Cti, Insert, Payload

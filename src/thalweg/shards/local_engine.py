@@ -15,7 +15,7 @@ from functools import reduce
 from thalweg.errors import PlanError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Why
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation

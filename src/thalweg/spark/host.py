@@ -43,15 +43,16 @@ from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.host_tables import HostTables
 from thalweg.shards.host.query_registry import HostedQuery, QueryRegistry
 from thalweg.shards.host.roster import stages_of
+from thalweg.shards.output.destinations import require_hosted
 from thalweg.shards.sources.source_feed import log_of
-from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
-from thalweg.spark.options import require_hosted, trigger_arguments
+from thalweg.spark.failures import has_ended, is_slow_start, plain_failure, with_short_search
 from thalweg.spark.processes.shipping import ship
 from thalweg.spark.session import check_session, current_session
 from thalweg.spark.settings import applied, needed_settings
 from thalweg.spark.sinks.host_sinks import FileSink, deliver
 from thalweg.spark.sources.ticker import with_ticker
 from thalweg.spark.stages.host_stage import HostProcessor
+from thalweg.spark.trigger import trigger_arguments
 from thalweg.stream import Stream
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
@@ -281,15 +282,10 @@ class SparkHost:
         if self.query is None:
             return True
         try:
-            ended = (
-                self.query.awaitTermination()
-                if timeout is None
-                else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-            )
+            return has_ended(self.query, timeout)
         except Exception as reason:
             self._release()
             raise plain_failure(reason, self._checkpoint) from reason
-        return ended is None or bool(ended)
 
     def wait_for_batches(self, batches: int, timeout: float = 60.0) -> bool:
         """Wait until this many more micro-batches have left, or the host has ended."""

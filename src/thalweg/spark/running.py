@@ -29,7 +29,7 @@ from thalweg.shards.reports.asks import asks_of, write_asks
 from thalweg.shards.reports.combined import combined_why, notes_of_reports, write_reports
 from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures, QueryStatus
 from thalweg.shards.sources.source_feed import log_of
-from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.spark.failures import has_ended, is_slow_start, plain_failure
 from thalweg.spark.listeners import watch_query
 from thalweg.spark.prepared import Prepared
 
@@ -96,18 +96,14 @@ class RunningQuery:
         """Wait until the query ends; raises what ended it."""
         while True:
             try:
-                ended = (
-                    self.query.awaitTermination()
-                    if timeout is None
-                    else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-                )
+                ended = has_ended(self.query, timeout)
             except Exception as reason:
                 if self._begin_again():
                     continue
                 self._release()
                 raise plain_failure(reason, self._checkpoint) from reason
             break
-        if ended is None or ended:
+        if ended:
             self._release()
             self._warn()
             return True

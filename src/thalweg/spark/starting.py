@@ -21,12 +21,12 @@ from thalweg.plan.update_rules import check_update_rules
 from thalweg.shards.checkpoint.ownership import lock_checkpoint, unlock_checkpoint
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.drawing import fragment_chart
+from thalweg.shards.output.destinations import require_output, require_sink
 from thalweg.shards.output.newest_answers import WatchNote
 from thalweg.shards.output.sink_folder import SinkFolder
 from thalweg.shards.reports.asks import ask_all_if_behind
 from thalweg.spark.failures import with_short_search
 from thalweg.spark.listeners import print_progress
-from thalweg.spark.options import require_output, require_sink, trigger_arguments
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.preparing import prepare
 from thalweg.spark.running import RunningQuery
@@ -35,6 +35,7 @@ from thalweg.spark.settings import needed_settings
 from thalweg.spark.sinks.sink import Each, Sink, each_batch, open_sink, takes_rows
 from thalweg.spark.sources.feed import Feed, feeds_of
 from thalweg.spark.sources.frame_feed import Frame
+from thalweg.spark.trigger import trigger_arguments
 from thalweg.stream import Stream
 
 __all__ = ["explain", "frame", "start"]

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk

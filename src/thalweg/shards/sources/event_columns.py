@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from thalweg.errors import SchemaChangeError, TimeRangeError
 from thalweg.expr import Expr, Frame
-from thalweg.io.events import TimeColumns, batches_from, events
+from thalweg.io.events import TimeColumns, events
+from thalweg.io.feeds import batches_from
 from thalweg.io.records import DeadLetters, rows_with_times
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
