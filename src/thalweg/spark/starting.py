@@ -24,6 +24,7 @@ from thalweg.shards.fragments.drawing import fragment_chart
 from thalweg.shards.output.destinations import require_output, require_sink
 from thalweg.shards.output.newest_answers import WatchNote
 from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.output.typed_rows import PACKED, Form
 from thalweg.shards.reports.asks import ask_all_if_behind
 from thalweg.spark.failures import with_short_search
 from thalweg.spark.listeners import print_progress
@@ -169,7 +170,7 @@ def _check(ready: Prepared, output: str) -> None:
     ready.record.check()
     if ready.stage is not None:
         ready.stage.keeper.load(ready.record.identity, ready.record.finished)
-    if output != "packed":
+    if output != PACKED:
         ready.require_form(output)
 
 
@@ -214,7 +215,7 @@ def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder
 
 def _refuse_silence(root: Node, consistency: str, output: str) -> None:
     """Answers that wait for promises would never come from a source that makes none."""
-    if consistency != "final" and output != "final":
+    if consistency != "final" and output != Form.FINAL:
         return
     stamps = stamp_periods(root)
     for node in walk(root):

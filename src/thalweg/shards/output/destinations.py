@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.shards.output.typed_rows import FORMS
+from thalweg.shards.output.typed_rows import FORMS, PACKED, Form
 
 __all__ = ["FILE_FORMATS", "require_hosted", "require_output", "require_sink"]
 
@@ -43,7 +43,7 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
 
 def require_output(output: str) -> None:
     """Refuse a form of answers that there is not."""
-    if output not in (*FORMS, "packed"):
+    if output not in (*FORMS, PACKED):
         raise PlanError(
             f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
             f"{output!r}."
@@ -61,7 +61,7 @@ def require_hosted(
         raise PlanError('add: to="parquet" and path= go together.')
     if path is not None and queries > 1:
         raise PlanError("add_all: give queries that write files one by one, each its own path.")
-    if output == "final" and consistency != "final":
+    if output == Form.FINAL and consistency != "final":
         raise PlanError(
             "output='final' needs consistency='final': other answers may still be revised."
         )
