@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark
 from thalweg.cli.bench import Emit
-from thalweg.cli.ha_worker import FileSource
+from thalweg.cli.ha_replica import FileSource
 from thalweg.plan.nodes import Source, find
 from thalweg.shards.sources.event_files import skips_unwanted
 

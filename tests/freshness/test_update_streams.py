@@ -16,7 +16,7 @@ from thalweg.errors import InputError, PlanError, UnknownColumnError
 from thalweg.freshness.admission import Admission
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.shared_runner import SharedRunner
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model.batch import Batch
 from thalweg.model.cht import rows_of_table, table_of_batches
 from thalweg.stream import Stream
@@ -119,7 +119,7 @@ class Recorder:
         self.out: list[Batch] = []
 
     def push(self, source: str, feed: Feed) -> list[Batch]:
-        from thalweg.io.events import batches_from
+        from thalweg.io.feeds import batches_from
 
         batches = list(batches_from(feed, self.engine.sources[source], source))
         self.given.setdefault(source, []).extend(batches)

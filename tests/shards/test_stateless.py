@@ -16,7 +16,8 @@ import thalweg as tw
 from thalweg.errors import LateEventError, StateError
 from thalweg.model.batch import Batch
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.chunks import Chunk, Header
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.fragment import sources_of, targets_of

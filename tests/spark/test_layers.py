@@ -22,7 +22,7 @@ from thalweg.spark.sources.receiver_feed import Received
 
 WITHOUT_PYSPARK = {
     "processes.java": "the Java that Spark runs on",
-    "options": "the arguments of Spark's sinks and triggers",
+    "trigger": "the arguments of Spark's trigger",
     "processes.quiet": "what Spark's JVM prints",
     "jvm.sql_conditions": "conditions in Spark's SQL",
     "processes.unpacking": "runs in Spark's Python processes",

@@ -20,8 +20,9 @@ from thalweg.errors import TimeRangeError
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.panes import Panes
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.exchange.cells import batch_of_cells
-from thalweg.shards.exchange.chunks import Header, batch_of_blob
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.fragment import sources_of, targets_of

@@ -17,7 +17,7 @@ import thalweg as tw
 from tests.patterns.definition import matches
 from tests.patterns.test_sequence import STREAMS, events
 from thalweg import spark as tws
-from thalweg.io.events import batches_from
+from thalweg.io.feeds import batches_from
 from thalweg.model import Row
 from thalweg.plan.nodes import Source
 from thalweg.plan.sequences import MODES, Mode

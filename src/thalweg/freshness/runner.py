@@ -32,7 +32,7 @@ from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
 from thalweg.freshness.window_marks import UpdateWindow
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
 from thalweg.model.progress import Progress

@@ -17,7 +17,7 @@ from thalweg.freshness.runner import Pushable
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
 from thalweg.freshness.update_queue import UpdateQueue
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
 from thalweg.plan.nodes import Source, walk

@@ -50,7 +50,7 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _digest(table: pa.Table, progress: str) -> str:
-    """Of what the batch says, however Arrow has laid it out."""
+    """A digest of the rows of a batch and its promises, however Arrow has laid them out."""
     rows = one_batch(table, "a log of elements")
     digests = digest_rows(rows.columns, rows.num_rows)
     content = digests.high.tobytes() + digests.low.tobytes() + progress.encode()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Scope

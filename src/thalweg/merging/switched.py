@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.merging.cutover import Cutover
 from thalweg.merging.merger import Merger, MergeStatus
 from thalweg.model.batch import Batch

@@ -22,7 +22,7 @@ from thalweg.graph.demand import Demand
 from thalweg.graph.enhanced import enhance
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.io.frames import is_frame
 from thalweg.io.records import LETTERS, Records
 from thalweg.model.batch import Batch

@@ -24,7 +24,7 @@ from thalweg.graph.demand import Demand
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.whole import whole_since
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME

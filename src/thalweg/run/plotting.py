@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import require_package
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model.time import INFINITY
 from thalweg.run.story import Story, story_of
 from thalweg.stream import Stream, draws_streams

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.io.frames import is_frame
 from thalweg.model.answers import Answers, Changelog
 from thalweg.model.batch import Batch

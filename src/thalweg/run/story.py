@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model.clocks import Clock
 from thalweg.model.element_batches import elements_of
 from thalweg.model.elements import Adjust, Cti, Insert, Payload

@@ -1,4 +1,4 @@
-"""Progress of a running query: one line for each micro-batch, from a streaming listener."""
+"""What a running query does, micro-batch by micro-batch, from a streaming listener of Spark's."""
 
 from __future__ import annotations
 
@@ -20,38 +20,46 @@ from pyspark.sql.streaming.query import StreamingQuery
 from thalweg.shards.reports.bucket_report import BucketReport
 from thalweg.shards.reports.query_figures import BatchFigures
 
-__all__ = ["hear_progress", "show_progress"]
+__all__ = ["print_progress", "watch_query"]
 
-Hear = Callable[[int, float, BatchFigures], None]
+OnBatch = Callable[[int, float, BatchFigures], None]
 """Gets the number, duration in seconds and figures of a micro-batch."""
 FiguresOf = Callable[[Any], BatchFigures | None]
 """The figures of the micro-batch that a report of Spark's is about."""
 
 
-def show_progress(
+def watch_query(
+    spark: SparkSession,
+    query: StreamingQuery,
+    figures_of: FiguresOf,
+    on_batch: OnBatch,
+    on_end: Callable[[], None] | None = None,
+) -> None:
+    """Call `on_batch` for each micro-batch of a query, and `on_end` once when it has ended."""
+    spark.streams.addListener(_Listener(spark, query.id, figures_of, on_batch, on_end))
+
+
+def print_progress(
     spark: SparkSession,
     query: StreamingQuery,
     figures_of: FiguresOf,
     write: Callable[[str], object] | None = None,
 ) -> None:
     """Print a line for each micro-batch of a query until it ends."""
-    spark.streams.addListener(_Printer(spark, query.id, figures_of, write or _to_stderr))
+    write_line = write or _to_stderr
+
+    def on_batch(batch: int, seconds: float, figures: BatchFigures) -> None:
+        write_line(figures.line(batch, seconds))
+        reports = map(BucketReport.from_json, figures.reports)
+        for warning in dict.fromkeys(text for report in reports for text in report.stuck):
+            write_line(f"batch {batch}  WARNING  {warning}")
+
+    watch_query(spark, query, figures_of, on_batch)
 
 
 def _to_stderr(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
-
-
-def hear_progress(
-    spark: SparkSession,
-    query: StreamingQuery,
-    figures_of: FiguresOf,
-    hear: Hear,
-    ended: Callable[[], None],
-) -> None:
-    """Call `hear` with the number, duration and figures of each micro-batch, and `ended` once."""
-    spark.streams.addListener(_Hearer(spark, query.id, figures_of, hear, ended))
 
 
 class _ByText(JStreamingQueryListener):
@@ -64,12 +72,21 @@ class _ByText(JStreamingQueryListener):
 
 
 class _Listener(StreamingQueryListener):
-    """Hears one query until it ends."""
+    """Listens to one query until it ends."""
 
-    def __init__(self, spark: SparkSession, query: str, figures_of: FiguresOf) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        query: str,
+        figures_of: FiguresOf,
+        on_batch: OnBatch,
+        on_end: Callable[[], None] | None,
+    ) -> None:
         self._spark = spark
         self._query = query
         self._figures_of = figures_of
+        self._on_batch = on_batch
+        self._on_end = on_end
 
     @property
     def _jlistener(self) -> Any:
@@ -78,9 +95,6 @@ class _Listener(StreamingQueryListener):
             self._jlistenerobj = jvm.PythonStreamingQueryListenerWrapper(_ByText(self))
         return self._jlistenerobj
 
-    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
-        """The figures of a micro-batch."""
-
     def onQueryStarted(self, event: Any) -> None:
         pass
 
@@ -88,7 +102,7 @@ class _Listener(StreamingQueryListener):
         progress = event.progress
         figures = self._figures_of(progress) if str(progress.id) == str(self._query) else None
         if figures is not None:
-            self.hear(progress.batchId, progress.batchDuration / 1000, figures)
+            self._on_batch(progress.batchId, progress.batchDuration / 1000, figures)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
@@ -96,43 +110,5 @@ class _Listener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:
         if str(event.id) == str(self._query):
             self._spark.streams.removeListener(self)
-
-
-class _Hearer(_Listener):
-    def __init__(
-        self,
-        spark: SparkSession,
-        query: str,
-        figures_of: FiguresOf,
-        hear: Hear,
-        ended: Callable[[], None],
-    ) -> None:
-        super().__init__(spark, query, figures_of)
-        self._hear = hear
-        self._ended = ended
-
-    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
-        self._hear(batch, seconds, figures)
-
-    def onQueryTerminated(self, event: Any) -> None:
-        super().onQueryTerminated(event)
-        if str(event.id) == str(self._query):
-            self._ended()
-
-
-class _Printer(_Listener):
-    def __init__(
-        self,
-        spark: SparkSession,
-        query: str,
-        figures_of: FiguresOf,
-        write: Callable[[str], object],
-    ) -> None:
-        super().__init__(spark, query, figures_of)
-        self._write = write
-
-    def hear(self, batch: int, seconds: float, figures: BatchFigures) -> None:
-        self._write(figures.line(batch, seconds))
-        reports = map(BucketReport.from_json, figures.reports)
-        for warning in dict.fromkeys(text for report in reports for text in report.stuck):
-            self._write(f"batch {batch}  WARNING  {warning}")
+            if self._on_end is not None:
+                self._on_end()

@@ -3,7 +3,6 @@ exchanges."""
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,9 +21,11 @@ from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.shards.checkpoint.module_digests import module_digests
-from thalweg.shards.checkpoint.record import ProgressRecord, recorded_query
+from thalweg.shards.checkpoint.query_identity import QueryIdentity
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.checkpoint.record_lines import recorded_query
 from thalweg.shards.exchange.buckets import bucket_ids
-from thalweg.shards.exchange.chunks import EXCHANGE_COLUMNS
+from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.fragment import (
@@ -44,14 +45,8 @@ from thalweg.spark.jvm.pane_sums import summing_of, summing_text
 from thalweg.spark.observed import with_observed_figures
 from thalweg.spark.prepared import Prepared
 from thalweg.spark.processes.shipping import ship
-from thalweg.spark.session import (
-    CHECKPOINT_FILES,
-    UNWEIGHED,
-    check_session,
-    current_session,
-    needed_settings,
-    parallelism,
-)
+from thalweg.spark.session import check_session, current_session, parallelism
+from thalweg.spark.settings import CHECKPOINT_FILES, UNWEIGHED, needed_settings
 from thalweg.spark.sources.feed import Feed, feeds_of
 from thalweg.spark.sources.frame_feed import Frame
 from thalweg.spark.sources.receiver_feed import Received, bind_queues
@@ -133,7 +128,7 @@ class _Preparation:
         recorded = recorded_query(self.checkpoint)
         promising = {name for name, feed in self.feeds.items() if feed.makes_promises}
         return (
-            (recorded.get("stateless", False) or not recorded)
+            (recorded is None or recorded.facts.get("stateless", False))
             and not stamp_periods(self.plan.root)
             and keeps_nothing(self.plan, self.consistency, promising)
         )
@@ -153,7 +148,7 @@ class _Preparation:
         spec = FragmentSpec(self.run, only, self.consistency, {}, {}, ids[0])
         return self._prepared(
             _union([*read.values()]),
-            {"stateless": True},
+            stateless=True,
             stage=StatelessStage(self.spark, spec, keeper),
         )
 
@@ -169,7 +164,6 @@ class _Preparation:
             outputs[fragment.number] = self._stage(fragment, ids, rows)
         return self._prepared(
             with_observed_figures(outputs[self.plan.fragments[-1].number]),
-            {},
             lags=lags(sources_of(self.plan)),
             receivers={
                 name: feed
@@ -220,8 +214,11 @@ class _Preparation:
                     lines.append(f"source {name}: {summing_text(summing)}")
         return tuple(lines)
 
-    def _prepared(self, output: DataFrame, recorded: dict[str, Any], **others: Any) -> Prepared:
-        record = ProgressRecord(str(self.checkpoint), self._identity() | recorded)
+    def _prepared(self, output: DataFrame, *, stateless: bool = False, **others: Any) -> Prepared:
+        identity = self._identity()
+        if stateless:
+            identity = identity.with_facts({"stateless": True})
+        record = ProgressRecord(self.checkpoint, identity)
         return Prepared(
             self.spark,
             self.plan,
@@ -244,18 +241,28 @@ class _Preparation:
             **(UNWEIGHED if _sums_only(self.plan, frames) else {}),
         }
 
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self) -> QueryIdentity:
         """What must not change between two starts from one checkpoint, and beside it what operators
         are compared by, one by one, with their own state."""
-        identity = _identity(self.root, self.plan, self.buckets, self.consistency.mode)
-        identity["operators"] = {
-            str(fragment.number): FragmentRunner(fragment, self.consistency, parts={}).signatures
-            for fragment in self.plan.fragments
+        fragments = self.plan.fragments
+        inputs = {
+            str(fragment.number): [
+                [entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]]
+                for entry in fragment.inputs
+            ]
+            for fragment in fragments
         }
-        identity["words"] = {
-            str(fragment.number): _words(fragment, self.root) for fragment in self.plan.fragments
-        }
-        return identity
+        return QueryIdentity(
+            {"fragments": inputs, "buckets": self.buckets, "consistency": self.consistency.mode},
+            module_digests(self.root),
+            {
+                str(fragment.number): FragmentRunner(
+                    fragment, self.consistency, parts={}
+                ).signatures
+                for fragment in fragments
+            },
+            {str(fragment.number): _words(fragment, self.root) for fragment in fragments},
+        )
 
 
 def _words(fragment: Fragment, root: Node) -> dict[str, str]:
@@ -272,26 +279,6 @@ def _sums_only(plan: FragmentPlan, frames: set[str]) -> bool:
     return bool(sources & frames) and all(
         entry.panes is not None for entry in inputs if entry.source is not None
     )
-
-
-def _identity(root: Node, plan: FragmentPlan, buckets: int, consistency: str) -> dict[str, Any]:
-    """What must not change between two starts from one checkpoint; operators are compared with
-    their own state."""
-    inputs = {
-        str(fragment.number): [
-            [entry.leaf.name, entry.upstream, [str(key) for key in entry.keys]]
-            for entry in fragment.inputs
-        ]
-        for fragment in plan.fragments
-    }
-    identity = {
-        "fragments": inputs,
-        "buckets": buckets,
-        "consistency": consistency,
-        "modules": module_digests(root),
-    }
-    loaded: dict[str, Any] = json.loads(json.dumps(identity))
-    return loaded
 
 
 def _read_by(

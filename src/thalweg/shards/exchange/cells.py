@@ -19,7 +19,7 @@ from thalweg.expr import Column, Expr
 from thalweg.model.batch import Batch
 from thalweg.plan.aggregates import ROWS, AggregateCall
 from thalweg.plan.nodes import Node, Panes, Select, Source, Where, lifetime_schema
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 
 __all__ = ["CellSum", "Cells", "bad_times", "batch_of_cells", "cells_of"]
 

@@ -8,7 +8,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,19 +23,14 @@ from thalweg.operators.frames import frame_of
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Source
 from thalweg.progress import sighting_of
+from thalweg.shards.exchange.blobs import blob_of_batch, write_rows
 from thalweg.shards.exchange.buckets import bucket_of
 from thalweg.shards.exchange.cells import Cells, cells_of
-from thalweg.shards.exchange.chunks import (
-    EXCHANGE_SCHEMA,
-    ExchangeRow,
-    Header,
-    Message,
-    blob_of_batch,
-    write_rows,
-)
+from thalweg.shards.exchange.chunk import EXCHANGE_SCHEMA, ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.fragments.fragment import Target
 
-__all__ = ["Ingest", "divide", "exchange_rows", "kernels_of"]
+__all__ = ["Ingest", "divide", "divided_rows", "exchange_rows", "kernels_of", "processed"]
 
 
 class Ingest:
@@ -53,16 +49,11 @@ class Ingest:
 
     def rows(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
         """The rows of the exchange for one batch."""
-        header = (
-            header.seeing(sighting_of(batch.sync, self._policies))
-            if self._policies and len(batch)
-            else header
-        )
+        if self._policies and len(batch):
+            header = header.with_sighting(sighting_of(batch.sync, self._policies))
         for target, kernels in zip(self._targets, self._kernels, strict=True):
-            taken = batch.with_progress(header.progress)
-            for kernel in kernels:
-                taken = kernel.process(0, taken)
-            yield from _sent(target, taken, header, seq)
+            taken = processed(batch.with_progress(header.progress), kernels)
+            yield from divided_rows(target, target.entry.leaf.name, taken, header, seq)
 
     @property
     def has_panes(self) -> bool:
@@ -79,7 +70,8 @@ class Ingest:
     def sums(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
         """The rows of the exchange for sums that were made before, of rows that promise nothing."""
         (target,) = self._targets
-        yield from _sent(target, batch, header, seq)
+        name = target.entry.leaf.name
+        yield from divided_rows(target, name, batch, header, seq)
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -95,14 +87,15 @@ class Ingest:
         return ExchangeRow(ids[0], fragment, source, 0, header, write_rows(dead_letters))
 
 
-def _sent(target: Target, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
-    """A batch to the buckets of an input."""
-    fragment, entry, ids = target
-    # columns that promises speak of may have other names by now
-    text = header.promising(batch.progress).to_json()
-    for bucket, part in divide(batch, entry.keys, ids):
+def divided_rows(
+    target: Target, origin: str, batch: Batch, header: Header, seq: int = 0
+) -> Iterator[ExchangeRow]:
+    """A batch as rows for the buckets of an input: to each its part, and the header to all. The
+    promises are those of the batch."""
+    text = replace(header, progress=batch.progress).to_json()
+    for bucket, part in divide(batch, target.entry.keys, target.buckets):
         blob = blob_of_batch(part) if len(part) else None
-        yield ExchangeRow(bucket, fragment, entry.leaf.name, seq, text, blob)
+        yield ExchangeRow(bucket, target.fragment, origin, seq, text, blob)
 
 
 def _columns_read(node: Node | None) -> frozenset[str] | None:
@@ -121,6 +114,13 @@ def kernels_of(node: Node | None) -> list[Operator]:
         kernels.append(kernel_for(node, Consistency()))
         node = node.inputs[0]
     return kernels[::-1]
+
+
+def processed(batch: Batch, kernels: Iterable[Operator]) -> Batch:
+    """A batch after the operators before an exchange."""
+    for kernel in kernels:
+        batch = kernel.process(0, batch)
+    return batch
 
 
 def divide(batch: Batch, keys: tuple[Expr, ...], ids: list[int]) -> Iterator[tuple[int, Batch]]:

@@ -105,7 +105,8 @@ def _chain(node: Node | None) -> list[str]:
 
 
 class Target(NamedTuple):
-    """An input that reads a source or a fragment: the number of its fragment, and the buckets."""
+    """An input that reads a source or a fragment: the number of its fragment (in a host its stage),
+    and the buckets."""
 
     fragment: int
     entry: Exchange

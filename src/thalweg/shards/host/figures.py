@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from thalweg.shards.host.host_report import HostReport, reports_of_json
 
 __all__ = ["HostFigures", "HostedStatus"]
 
@@ -21,42 +22,32 @@ class HostedStatus:
     cti: int | None = None
 
 
-@dataclass
-class _QueryFigures:
-    totals: Counter[str] = field(default_factory=Counter)
-    newest: dict[str, int] = field(default_factory=dict)
-    """Of the last micro-batch: rows and bytes of state, and the promise."""
-
-
 class HostFigures:
     """By the id of a query: its figures since the host was started."""
 
     def __init__(self) -> None:
-        self._figures: dict[str, _QueryFigures] = {}
+        self._status: dict[str, HostedStatus] = {}
 
-    def add(self, reports: list[str]) -> None:
+    def add(self, reports: Iterable[str]) -> None:
         """Add the reports of all buckets for a micro-batch."""
-        newest: dict[str, dict[str, int]] = {}
-        for report in (entry for text in reports for entry in json.loads(text)):
-            figures = self._figures.setdefault(report["query"], _QueryFigures())
-            now = newest.setdefault(report["query"], {"state_rows": 0, "state_bytes": 0})
-            for name in ("state_rows", "state_bytes"):
-                now[name] += report[name]
-            figures.totals["late"] += report["late"]
-            if report["last"]:
-                figures.totals.update({n: report[n] for n in ("changes", "adjusts")})
-                now["cti"] = min(report["cti"], now.get("cti", report["cti"]))
-        for id_, now in newest.items():
-            self._figures[id_].newest = now
+        by_query: dict[str, list[HostReport]] = {}
+        for report in (entry for text in reports for entry in reports_of_json(text)):
+            by_query.setdefault(report.query, []).append(report)
+        for id_, own in by_query.items():
+            self._status[id_] = _after(self.status(id_), own)
 
     def status(self, id_: str) -> HostedStatus:
-        figures = self._figures.get(id_, _QueryFigures())
-        totals, newest = figures.totals, figures.newest
-        return HostedStatus(
-            totals["changes"],
-            totals["adjusts"],
-            totals["late"],
-            newest.get("state_rows", 0),
-            newest.get("state_bytes", 0),
-            newest.get("cti"),
-        )
+        return self._status.get(id_, HostedStatus())
+
+
+def _after(before: HostedStatus, reports: list[HostReport]) -> HostedStatus:
+    """The status of a query after a micro-batch that its buckets report."""
+    answers = [report for report in reports if report.last]
+    return HostedStatus(
+        changes=before.changes + sum(report.changes for report in answers),
+        adjusts=before.adjusts + sum(report.adjusts for report in answers),
+        late=before.late + sum(report.late for report in reports),
+        state_rows=sum(report.state_rows for report in reports),
+        state_bytes=sum(report.state_bytes for report in reports),
+        cti=min((report.cti for report in answers), default=None),
+    )

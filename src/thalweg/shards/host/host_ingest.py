@@ -1,31 +1,37 @@
 """Ingest of a host: the rows of one source, to all queries of a version that read it.
 
-Every chunk is announced to all buckets of all stages, with its header and the version it was read
-for, so that all of them know how far the source has come before a query begins to read it. The
-first chunk of a version carries what the version changes.
+The header of every chunk, with the version that it was read for, goes to all buckets of all stages:
+each follows how far the source has come before a query begins to read it. The first chunk of a
+version carries what the version changes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.plan.nodes import Source
 from thalweg.progress import sighting_of
-from thalweg.shards.exchange.chunks import ExchangeRow, Header, Message, blob_of_batch, write_rows
-from thalweg.shards.exchange.ingest import Ingest, divide, kernels_of
-from thalweg.shards.host.query_registry import Change, HostedQuery
+from thalweg.shards.exchange.blobs import write_rows
+from thalweg.shards.exchange.chunk import ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import Ingest, divided_rows, kernels_of, processed
+from thalweg.shards.host.query_registry import Change, HostedQuery, changes_to_json
 from thalweg.shards.host.roster import Roster
 
 __all__ = ["AnyIngest", "HostIngest"]
 
 
 class HostIngest:
-    """In the place of an `Ingest`, for one source of a host."""
+    """In the place of an `Ingest`, for one source of a host. Its queries may change, so that rows
+    come here as they were read, with all columns."""
+
+    has_panes: ClassVar[bool] = False
+    cells: ClassVar[None] = None
+    columns: ClassVar[None] = None
 
     def __init__(self, source: Source, roster: Roster, registry: str = "") -> None:
         """`registry` is the folder of the queries, for readers that look for new versions."""
@@ -39,8 +45,7 @@ class HostIngest:
         self, version: int, queries: Mapping[str, HostedQuery], changes: Sequence[Change]
     ) -> None:
         """Read for this version from now on; the next chunk carries the changes."""
-        text = json.dumps([change.to_json() for change in changes]).encode()
-        self._changes = text if changes else None
+        self._changes = changes_to_json(changes).encode() if changes else None
         if version != self._roster.version:
             self._roster.use(queries, version)
             self._use_channels()
@@ -56,16 +61,11 @@ class HostIngest:
         header = replace(header, version=self._roster.version)
         policies = self._source.ingress.observed
         if policies and len(batch):
-            header = header.seeing(sighting_of(batch.sync, policies))
+            header = header.with_sighting(sighting_of(batch.sync, policies))
         yield from self._announced(header, seq)
         for channel, kernels in self._channels:
-            taken = batch.with_progress(header.progress)
-            for kernel in kernels:
-                taken = kernel.process(0, taken)
-            text = header.promising(taken.progress).to_json()
-            for bucket, part in divide(taken, channel.entry.keys, channel.buckets):
-                blob = blob_of_batch(part) if len(part) else None
-                yield ExchangeRow(bucket, channel.stage, channel.name, seq, text, blob)
+            taken = processed(batch.with_progress(header.progress), kernels)
+            yield from divided_rows(channel.target, channel.name, taken, header, seq)
 
     def nothing(self) -> Iterator[ExchangeRow]:
         """A chunk of no rows, for a version without any."""

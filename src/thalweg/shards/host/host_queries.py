@@ -13,10 +13,10 @@ from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.plan.nodes import Node
 from thalweg.plan.written import write_plan
 from thalweg.shards.fragments.fragment import FragmentPlan
+from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.query_registry import Change, HostedQuery, QueryRegistry, queries_at
 from thalweg.shards.host.roster import LiveQuery
-from thalweg.shards.host.stage_runner import HostSpec
-from thalweg.shards.state.slices import carried_over_whole
+from thalweg.shards.state.signatures import carried_over_whole
 from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.stream import Stream
 

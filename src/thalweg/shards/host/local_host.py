@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given
-from thalweg.shards.exchange.chunks import Chunk, ExchangeRow, Header, Message
+from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.host.host_ingest import HostIngest
 from thalweg.shards.host.host_queries import HostQueries
+from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.query_registry import QueryRegistry, queries_at
-from thalweg.shards.host.stage_runner import HostSpec, StageRunner
-from thalweg.shards.local_engine import DictStore
+from thalweg.shards.host.stage_runner import StageRunner
+from thalweg.shards.state.store import DictStore
 from thalweg.stream import Stream
 
 __all__ = ["DividedHost"]
@@ -71,17 +73,14 @@ class DividedHost:
         self.queries.replace(name, query)
 
     def push(self, source: str, feed: Feed) -> dict[str, list[Batch]]:
-        """A micro-batch of one source; what came out, by query."""
+        """A micro-batch of one source; returns the answers by query."""
         if source not in self._ingests:
             raise PlanError(f"the host has no source {source!r}.")
         columns = self._spec.sources[source].columns
         out: dict[str, list[Batch]] = {}
         for batch in batches_from(feed, columns, source):
-            newest = int(batch.sync.max()) if len(batch) else None
             seq, before = self.offsets.get(source, (0, 0))
-            header = Header.of_progress(
-                batch.progress, newest=newest, begin=seq, end=seq + 1, rows=len(batch)
-            )
+            header = Header.of_batch(batch, begin=seq, end=seq + 1)
             version = self._registry.version
             ingest = self._ingests[source]
             live = queries_at(self._registry.between(0, version))

@@ -18,12 +18,21 @@ from typing import Any
 from thalweg.errors import StateError
 from thalweg.io.whole_files import json_digest, write_whole
 
-__all__ = ["Change", "HostedQuery", "QueryRegistry", "queries_at"]
+__all__ = [
+    "Change",
+    "HostedQuery",
+    "QueryRegistry",
+    "changes_of_json",
+    "changes_to_json",
+    "queries_at",
+    "queries_of_json",
+    "queries_to_json",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class HostedQuery:
-    """A query as the registry knows it."""
+    """A query as it stands in the registry."""
 
     name: str
     id: str
@@ -67,6 +76,27 @@ class Change:
     def from_json(cls, fields: dict[str, Any]) -> Change:
         added = tuple(HostedQuery(**entry) for entry in fields["added"])
         return cls(fields["version"], tuple(fields["removed"]), added, fields["digest"])
+
+
+def changes_to_json(changes: Iterable[Change]) -> str:
+    """Changes as they travel to workers."""
+    return json.dumps([change.to_json() for change in changes])
+
+
+def changes_of_json(text: str | bytes) -> list[Change]:
+    """The inverse of `changes_to_json`."""
+    return [Change.from_json(entry) for entry in json.loads(text)]
+
+
+def queries_to_json(queries: Iterable[HostedQuery]) -> str:
+    """Queries as they travel to workers."""
+    return json.dumps([query.to_json() for query in queries])
+
+
+def queries_of_json(text: str) -> dict[str, HostedQuery]:
+    """By id: the queries that `queries_to_json` wrote."""
+    queries = (HostedQuery(**entry) for entry in json.loads(text))
+    return {query.id: query for query in queries}
 
 
 def queries_at(

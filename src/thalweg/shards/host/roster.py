@@ -51,9 +51,12 @@ class Channel:
     """What travels from a source to one stage, for everyone who reads it so."""
 
     name: str
-    stage: int
-    entry: Exchange
-    buckets: list[int]
+    target: Target
+    """The stage and its buckets."""
+
+    @property
+    def entry(self) -> Exchange:
+        return self.target.entry
 
 
 class LiveQuery:
@@ -75,10 +78,14 @@ class LiveQuery:
     def parts(self, fragment: Fragment) -> dict[str, int]:
         return parts_of(self.plan, fragment, self.ids)
 
-    def readers(self, fragment: Fragment) -> list[tuple[str, int, Target]]:
-        """Who reads a fragment: the name of what travels, the stage, the buckets."""
+    def readers(self, fragment: Fragment) -> list[tuple[str, Target]]:
+        """Who reads a fragment: the name of what travels, and the stage and the buckets that it
+        travels to."""
         return [
-            (self.origin(target.fragment, target.entry), self.stages[target.fragment], target)
+            (
+                self.origin(target.fragment, target.entry),
+                target._replace(fragment=self.stages[target.fragment]),
+            )
             for target in targets_of(self.plan, self.ids, upstream=fragment.number)
         ]
 
@@ -100,7 +107,8 @@ class LiveQuery:
                 if entry.source is not None:
                     stage, buckets = self.stages[fragment.number], self.buckets(fragment)
                     name = _channel_name(entry, stage, buckets)
-                    found[fragment.number, entry.leaf.name] = Channel(name, stage, entry, buckets)
+                    target = Target(stage, entry, buckets)
+                    found[fragment.number, entry.leaf.name] = Channel(name, target)
         return found
 
 

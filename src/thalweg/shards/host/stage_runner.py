@@ -12,71 +12,31 @@ again, and every bucket, decides the same.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from thalweg.errors import StateError, ThalwegError
 from thalweg.graph.whole import whole_since
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import StateSize
-from thalweg.plan.nodes import Source
-from thalweg.plan.written import Given
-from thalweg.shards.exchange.chunks import Chunk, ExchangeRow, Header, Message, blob_of_batch
-from thalweg.shards.exchange.ingest import divide
+from thalweg.shards.exchange.blobs import blob_of_batch
+from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import divided_rows
 from thalweg.shards.fragments.fragment import Fragment
-from thalweg.shards.host.query_registry import Change, HostedQuery
-from thalweg.shards.host.roster import LiveQuery, Roster
-from thalweg.shards.state.slices import (
-    STATE_FORMAT,
-    Memory,
-    SliceStore,
-    Store,
-    read_json,
-    remove_slices,
-    require_format,
-    write_json,
-)
-from thalweg.shards.worker.fragment_runner import Answer, FragmentRunner
+from thalweg.shards.host.host_report import HostReport, reports_to_json
+from thalweg.shards.host.host_spec import HostSpec
+from thalweg.shards.host.query_registry import changes_of_json
+from thalweg.shards.host.roster import LiveQuery
+from thalweg.shards.host.saved_stage import SavedQueries, SavedSources, SourceState, saved_token
+from thalweg.shards.state.slices import Memory, SliceStore, remove_slices
+from thalweg.shards.state.store import PrefixedStore, Store
+from thalweg.shards.worker.answer import Answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.shards.worker.input_memory import InputMemory
 
-__all__ = ["HostSpec", "StageRunner"]
-
-
-@dataclass(frozen=True)
-class HostSpec:
-    """What all buckets of all stages of a host are started with."""
-
-    run: str
-    """Differs for every start, so that workers do not mix up runs."""
-    ids: list[int]
-    stages: int
-    sources: dict[str, Source]
-    given: Given = ()
-
-    def roster(self) -> Roster:
-        return Roster(self.ids, self.sources, self.stages, self.given)
-
-
-class _Prefixed:
-    """The part of a store that belongs to one query."""
-
-    def __init__(self, store: Store, prefix: str) -> None:
-        self._store, self._prefix = store, prefix
-
-    def get(self, name: str) -> bytes | None:
-        return self._store.get(self._prefix + name)
-
-    def put(self, name: str, value: bytes) -> None:
-        self._store.put(self._prefix + name, value)
-
-    def remove(self, name: str) -> None:
-        self._store.remove(self._prefix + name)
-
-    def settle(self) -> None:
-        """Nothing: the changes of all queries are settled together."""
+__all__ = ["StageRunner"]
 
 
 @dataclass(eq=False)
@@ -100,17 +60,6 @@ def _prefix(id_: str, fragment: int) -> str:
     return f"{id_}/{fragment}/"
 
 
-@dataclass
-class _SourceState:
-    memory: InputMemory
-    version: int = 0
-    """That of its newest chunk."""
-
-    @property
-    def newest(self) -> int | None:
-        return self.memory.newest
-
-
 class StageRunner:
     """`process` takes the chunks of a micro-batch and gives rows for later stages and the
     output."""
@@ -121,7 +70,7 @@ class StageRunner:
         self._bucket = bucket
         self._roster = spec.roster()
         self._sources = {
-            name: _SourceState(InputMemory.of(source)) for name, source in spec.sources.items()
+            name: SourceState(InputMemory.of(source)) for name, source in spec.sources.items()
         }
         self._parts: dict[str, _Part] = {}
         self.token = ""
@@ -152,13 +101,13 @@ class StageRunner:
     def _apply_changes(self, announced: Mapping[str, list[Chunk]], store: Store) -> None:
         """Apply the changes of queries that the first chunk of a new version carries."""
         changes = {
-            entry["version"]: entry
+            change.version: change
             for chunks in announced.values()
             for chunk in chunks
             if chunk.blob is not None
-            for entry in json.loads(chunk.blob)
+            for change in changes_of_json(chunk.blob)
         }
-        new = [Change.from_json(changes[n]) for n in sorted(changes) if n > self._roster.version]
+        new = [changes[n] for n in sorted(changes) if n > self._roster.version]
         if not new:
             return
         before = dict(self._roster.queries)
@@ -181,7 +130,8 @@ class StageRunner:
         for fragment in query.fragments(self._stage):
             self._parts.pop(_prefix(query.entry.id, fragment.number), None)
             if not keep_state:
-                remove_slices(_Prefixed(store, _prefix(query.entry.id, fragment.number)))
+                own = PrefixedStore(store, _prefix(query.entry.id, fragment.number))
+                remove_slices(own, self._where)
 
     def _start(self, query: LiveQuery, store: Store) -> None:
         """Make the runners of a query, with the state that the store has of it."""
@@ -203,7 +153,7 @@ class StageRunner:
             f"query {part.query.entry.name!r}, fragment {part.fragment.number}, bucket "
             f"{self._bucket}"
         )
-        return SliceStore(_Prefixed(store, part.prefix), part.memory, where)
+        return SliceStore(PrefixedStore(store, part.prefix), part.memory, where)
 
     # --------------------------------------------------------------------------------------------
     # sources
@@ -286,71 +236,54 @@ class StageRunner:
             slices = self._slices(part, store)
             slices.save(part.runner.slices(), part.runner.signatures)
             yield from self._answer(part, answer)
-            reports.append(_report(part, answer, slices.written))
+            reports.append(_report(part, answer))
         if reports:
-            header = Header(Message.REPORT, report=json.dumps(reports))
+            header = Header(Message.REPORT, report=reports_to_json(reports))
             yield ExchangeRow(self._bucket, self._spec.stages, "", 0, header.to_json(), None)
 
     def _answer(self, part: _Part, answer: Answer) -> Iterator[ExchangeRow]:
         query, batch = part.query, answer.batch
         readers = query.readers(part.fragment)
         whole = None if part.whole == MIN_TIME else part.whole
-        for origin, stage, target in readers:
-            header = Header.of_progress(
-                batch.progress.without_groups(), partition=str(self._bucket), whole=whole
-            ).to_json()
-            for bucket, rows in divide(batch, target.entry.keys, target.buckets):
-                blob = blob_of_batch(rows) if len(rows) else None
-                yield ExchangeRow(bucket, stage, origin, 0, header, blob)
+        for origin, target in readers:
+            sent = batch.with_progress(batch.progress.without_groups())
+            header = Header(partition=str(self._bucket), whole=whole)
+            yield from divided_rows(target, origin, sent, header)
         if not readers and len(batch):
-            header = Header(Message.ANSWER, rows=len(batch)).to_json()
+            text = Header(Message.ANSWER, rows=len(batch)).to_json()
             blob = blob_of_batch(batch)
-            yield ExchangeRow(self._bucket, self._spec.stages, query.entry.id, 0, header, blob)
+            yield ExchangeRow(self._bucket, self._spec.stages, query.entry.id, 0, text, blob)
 
     # --------------------------------------------------------------------------------------------
     # state
 
     def load(self, store: Store) -> None:
         """Go on from the state in the store."""
-        queries = read_json(store, "queries", f"{self._where}: the state 'queries' of the host")
+        queries = SavedQueries.read(store, self._where)
         if queries is not None:
-            entries = [HostedQuery(**entry) for entry in queries["queries"]]
-            self._roster.use({entry.id: entry for entry in entries}, queries["version"])
-        saved = self._saved_sources(store)
+            self._roster.use(queries.by_id, queries.version)
+        saved = SavedSources.read(store, self._where, self._spec.sources)
         if saved is not None:
-            require_format(saved, self._where)
-            self.token = saved["token"]
-            for name, state in saved["sources"].items():
-                if name in self._sources:
-                    memory = InputMemory.from_json(state["memory"], self._spec.sources[name])
-                    self._sources[name] = _SourceState(memory, state["version"])
+            self.token = saved.token
+            self._sources |= saved.sources
         for query in self._roster.queries.values():
             self._start(query, store)
 
     def is_current(self, store: Store) -> bool:
         """Whether this is what the store holds."""
-        saved = self._saved_sources(store)
-        return saved is not None and bool(saved["token"] == self.token)
-
-    def _saved_sources(self, store: Store) -> dict[str, Any] | None:
-        return read_json(store, "sources", f"{self._where}: the state 'sources' of the host")
+        return saved_token(store, self._where) == self.token
 
     @property
     def _where(self) -> str:
         return f"stage {self._stage}, bucket {self._bucket}"
 
     def _save_queries(self, store: Store) -> None:
-        entries = [query.entry.to_json() for query in self._roster.queries.values()]
-        write_json(store, "queries", {"version": self._roster.version, "queries": entries})
+        entries = [query.entry for query in self._roster.queries.values()]
+        SavedQueries(self._roster.version, entries).write(store)
 
     def _save_sources(self, store: Store) -> None:
         self.token = uuid.uuid4().hex
-        sources = {
-            name: {"memory": state.memory.to_json(), "version": state.version}
-            for name, state in self._sources.items()
-        }
-        saved = {"format": STATE_FORMAT, "token": self.token, "sources": sources}
-        write_json(store, "sources", saved)
+        SavedSources(self.token, self._sources).write(store)
 
 
 def _version(chunks: Iterable[Chunk], before: int) -> int:
@@ -359,18 +292,16 @@ def _version(chunks: Iterable[Chunk], before: int) -> int:
     return max((version for version in versions if version is not None), default=before)
 
 
-def _report(part: _Part, answer: Answer, written: int) -> dict[str, Any]:
+def _report(part: _Part, answer: Answer) -> HostReport:
     """What one bucket of a fragment did for a query."""
     batch, size = answer.batch, sum(part.runner.state_size().values(), StateSize())
-    return {
-        "query": part.query.entry.id,
-        "last": not part.query.readers(part.fragment),
-        "cti": batch.progress.cti,
-        "taken": answer.elements_in,
-        "changes": len(batch),
-        "adjusts": answer.adjusts,
-        "late": answer.late_rows,
-        "state_rows": size.rows,
-        "state_bytes": size.bytes,
-        "written": written,
-    }
+    return HostReport(
+        part.query.entry.id,
+        batch.progress.cti,
+        len(batch),
+        answer.adjusts,
+        answer.late_rows,
+        size.rows,
+        size.bytes,
+        last=not part.query.readers(part.fragment),
+    )

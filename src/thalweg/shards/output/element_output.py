@@ -20,7 +20,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.digests import digest_rows
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.progress_text import progress_of_text, progress_text
-from thalweg.shards.exchange.chunks import batch_of_blob
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.output.rows import OutputKind
 
 __all__ = ["OutputPart", "canonical_changes", "elements_of_output", "progress_blob"]
@@ -67,8 +67,8 @@ def canonical_changes(batches: Iterable[Batch], schema: pa.Schema) -> Batch:
     >>> from thalweg.model.element_batches import batch_of, elements_of
     >>> from thalweg.model import adjust, insert
     >>> schema = pa.schema([("v", pa.int64())])
-    >>> said = [[insert({"v": 1}, 4, 9), adjust({"v": 1}, 4, 9, 7)], [insert({"v": 2}, 0, 5)]]
-    >>> batches = [batch_of(elements, schema) for elements in said]
+    >>> sent = [[insert({"v": 1}, 4, 9), adjust({"v": 1}, 4, 9, 7)], [insert({"v": 2}, 0, 5)]]
+    >>> batches = [batch_of(elements, schema) for elements in sent]
     >>> print(*elements_of([canonical_changes(batches[::-1], schema)]), sep=chr(10))
     Insert(payload={'v': 2}, start=0, end=5)
     Insert(payload={'v': 1}, start=4, end=7)

@@ -18,7 +18,7 @@ from thalweg.io.whole_files import write_whole
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
-from thalweg.shards.exchange.chunks import batch_of_blob, blob_of_batch
+from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch
 
 __all__ = ["KeptTable"]
 
@@ -27,7 +27,7 @@ _FILE = re.compile(r"(base|batch)-(-?\d+)\.arrow")
 
 
 class KeptTable:
-    """`last` is the newest micro-batch that the checkpoint knows, `finished` the newest that will
+    """`last` is the newest micro-batch in the checkpoint, `finished` the newest that will
     not run again; -1: none."""
 
     def __init__(

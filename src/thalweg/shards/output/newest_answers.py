@@ -23,7 +23,7 @@ import pyarrow.dataset
 
 from thalweg.errors import InputError
 from thalweg.io.whole_files import write_whole
-from thalweg.shards.exchange.chunks import batch_of_blob
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.output.typed_rows import to_changelog
 
 __all__ = ["WRITTEN", "NewestAnswers", "WatchNote"]

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.shards.exchange.chunks import Chunk, Message, blob_of_batch, write_rows
-from thalweg.shards.worker.fragment_runner import Answer
+from thalweg.shards.exchange.blobs import blob_of_batch, write_rows
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.exchange.header import Message
+from thalweg.shards.worker.answer import Answer
 
 __all__ = [
     "FIGURE_COLUMNS",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import pyarrow.fs
@@ -22,6 +22,14 @@ __all__ = ["SinkFolder"]
 
 _OWNER = "_thalweg.json"
 _BATCH = re.compile(r"batch=(\d+)")
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """The content of the file that says whose folder it is."""
+
+    checkpoint: str
+    format: str
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,8 @@ class SinkFolder:
         return self._open() is not None
 
     def check(self, checkpoint: str, *, last: int, finished: int) -> None:
-        """Refuse to write here if it would mix answers. `last` is the newest micro-batch that the
-        checkpoint knows, `finished` the newest that will not run again; -1 is none."""
+        """Refuse to write here if it would mix answers. `last` is the newest micro-batch in the
+        checkpoint, `finished` the newest that will not run again; -1 is none."""
         opened = self._open()
         if opened is None:
             return
@@ -64,15 +72,15 @@ class SinkFolder:
                     "not write: answers would be mixed or counted twice. Give another path=, or "
                     "empty the folder."
                 )
-        elif owner["checkpoint"] != checkpoint:
+        elif owner.checkpoint != checkpoint:
             raise StateError(
                 f"{self.path} holds the answers of another checkpoint: they would be mixed or "
                 "counted twice. Start with the checkpoint that wrote them, give another path=, or "
                 "empty the folder."
             )
-        elif owner["format"] != self.format:
+        elif owner.format != self.format:
             raise StateError(
-                f"{self.path} was written as {owner['format']}; go on with to={owner['format']!r}, "
+                f"{self.path} was written as {owner.format}; go on with to={owner.format!r}, "
                 "or give another path=."
             )
         found = {int(match[1]) for name in shown if (match := _BATCH.fullmatch(name))}
@@ -99,13 +107,13 @@ class SinkFolder:
         files, path = opened
         files.create_dir(path, recursive=True)
         with files.open_output_stream(f"{path}/{_OWNER}", compression=None) as file:
-            file.write(json.dumps({"checkpoint": checkpoint, "format": self.format}).encode())
+            file.write(json.dumps(asdict(_Owner(checkpoint, self.format))).encode())
 
-    def _owner(self, files: pa.fs.FileSystem, path: str) -> dict[str, str]:
+    def _owner(self, files: pa.fs.FileSystem, path: str) -> _Owner:
         try:
             with files.open_input_stream(f"{path}/{_OWNER}", compression=None) as file:
                 owner = json.loads(file.read())
-            return {key: str(owner[key]) for key in ("checkpoint", "format")}
+            return _Owner(str(owner["checkpoint"]), str(owner["format"]))
         except (OSError, ValueError, KeyError, TypeError) as reason:
             raise StateError(
                 f"{self.path}: {_OWNER}, which says whose answers these are, is damaged; restore "

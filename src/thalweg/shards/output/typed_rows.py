@@ -11,6 +11,7 @@ null, and so is what an element does not have.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.shards.exchange.chunks import batch_of_blob, read_rows
+from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
 from thalweg.shards.output.rows import OutputKind
 
 __all__ = [
     "DEAD_RECORDS",
     "FORMS",
+    "PACKED",
+    "Form",
     "changelog_schema",
     "converter",
     "ledger_schema",
@@ -38,7 +41,18 @@ __all__ = [
     "unpacker",
 ]
 
-FORMS = ("changelog", "final", "upserts")
+
+class Form(StrEnum):
+    """The form of answers, as `output=` names it."""
+
+    CHANGELOG = "changelog"
+    FINAL = "final"
+    UPSERTS = "upserts"
+
+
+FORMS = tuple(Form)
+PACKED = "packed"
+"""The word of `output=` for answers as they leave the fragments, in no form yet."""
 
 CHANGELOG = pa.schema(
     [("_kind", pa.string()), ("_start", pa.int64()), ("_end", pa.int64()), ("_new_end", pa.int64())]
@@ -123,9 +137,8 @@ def unpacker(
     form: str, schema: pa.Schema, keys: tuple[str, ...], *, has_clock: bool
 ) -> tuple[Unpack, pa.Schema]:
     """For `mapInArrow` over the packed output: how its rows become typed ones, and their schema."""
-    schemas = {"final": finals_schema, "upserts": upserts_schema, "changelog": changelog_schema}
     convert = converter(form, schema, keys, has_clock=has_clock)
-    typed = schemas[form](schema)
+    typed = _SCHEMAS[Form(form)](schema)
     return _each(convert), _schema_with_instants(typed) if has_clock else typed
 
 
@@ -136,15 +149,19 @@ def converter(form: str, schema: pa.Schema, keys: tuple[str, ...], *, has_clock:
 
 
 def _converter_to_ticks(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
-    if form == "final":
-        return lambda batch: to_finals(batch, schema)
-    if form == "upserts":
+    if form not in FORMS:
+        raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+    if form == Form.UPSERTS:
         return lambda batch: to_upserts(batch, schema, keys)
-    if form == "changelog":
-        return lambda batch: to_changelog(batch, schema)
-    raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+    convert = to_finals if form == Form.FINAL else to_changelog
+    return lambda batch: convert(batch, schema)
 
 
+_SCHEMAS = {
+    Form.CHANGELOG: changelog_schema,
+    Form.FINAL: finals_schema,
+    Form.UPSERTS: upserts_schema,
+}
 _TIMES = ("_start", "_end", "_new_end")
 _INSTANT = pa.timestamp("us", "UTC")
 

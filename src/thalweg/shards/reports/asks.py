@@ -1,4 +1,4 @@
-"""Promises on demand between micro-batches: the next one asks for what the last one waits for.
+"""Promises on demand: what the last micro-batch waits for, the next one asks its sources for.
 
 Every bucket reports what it waits for. From all reports follows which sources are missing, what
 each would have to promise, and from which time of the clock on it can. The tickers of the sources
@@ -14,9 +14,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from thalweg.io.whole_files import write_whole
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -53,28 +52,39 @@ def asks_file(checkpoint: Path) -> Path:
     return checkpoint / "thalweg" / "asks.json"
 
 
+@dataclass(frozen=True)
+class _Asks:
+    """The content of the file."""
+
+    batch: int = -1
+    """The micro-batch that they follow from; -1: none."""
+    ask: Mapping[str, int] = field(default_factory=dict)
+    """By source: the time of the clock from which on it is asked."""
+
+    def write(self, checkpoint: Path) -> None:
+        with contextlib.suppress(OSError):  # Spark itself reports a full disk
+            write_whole(asks_file(checkpoint), json.dumps(asdict(self)), durable=False)
+
+    @classmethod
+    def read(cls, file: Path) -> _Asks:
+        """What is in the file; nothing where it is not there or cannot be read."""
+        try:
+            return cls(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return cls()
+
+
 def write_asks(checkpoint: Path, batch: int, asks: Mapping[str, int]) -> None:
     """Write for the tickers what a micro-batch waits for."""
-    text = json.dumps({"batch": batch, "ask": dict(asks)})
-    with contextlib.suppress(OSError):  # Spark itself reports a full disk
-        write_whole(asks_file(checkpoint), text, durable=False)
+    _Asks(batch, dict(asks)).write(checkpoint)
 
 
 def ask_all_if_behind(checkpoint: Path, finished: int, sources: Sequence[str]) -> None:
     """On a start: ask all sources if what the newest micro-batch waits for was not written."""
-    if finished >= 0 and _read(asks_file(checkpoint)).get("batch", -1) < finished:
+    if finished >= 0 and _Asks.read(asks_file(checkpoint)).batch < finished:
         write_asks(checkpoint, finished, dict.fromkeys(sources, 0))
 
 
 def ask_time(file: Path, source: str) -> int | None:
     """From when on a source is asked, None: nothing waits for it."""
-    time = _read(file).get("ask", {}).get(source)
-    return None if time is None else int(time)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        asks = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return asks if isinstance(asks, dict) else {}
+    return _Asks.read(file).ask.get(source)

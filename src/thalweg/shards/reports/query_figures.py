@@ -34,7 +34,7 @@ class Counts:
     unwanted: int = 0
     """Of these, rows that were left out because no answer needs them."""
     taken: int = 0
-    """Elements that came through the exchange."""
+    """Elements that arrived through the exchange."""
     changes: int = 0
     adjusts: int = 0
     late: int = 0

@@ -4,7 +4,7 @@ what a piece of rows becomes (a batch of inserts and a header with its promises)
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 
 from thalweg.errors import SchemaChangeError, TimeRangeError
 from thalweg.expr import Expr, Frame
-from thalweg.io.events import TimeColumns, batches_from, events
+from thalweg.io.events import TimeColumns, events
+from thalweg.io.feeds import batches_from
 from thalweg.io.records import DeadLetters, rows_with_times
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import ANY, Punctuation, Range
 from thalweg.model.time import time_us
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 
 __all__ = ["EventColumns"]
 
@@ -61,7 +62,7 @@ class EventColumns(TimeColumns):
         without valid times go there."""
         if dead_letters is not None:
             table = rows_with_times(table, self.start, self.end, self.duration, dead_letters, where)
-        promise, patterns = NO_PROGRESS, []
+        promise, patterns = NO_PROGRESS, tuple[Punctuation, ...]()
         if self.punctuation is not None and len(table):
             rows = table.combine_chunks().to_batches()[0]
             is_punctuation = (
@@ -69,14 +70,14 @@ class EventColumns(TimeColumns):
             )
             marks = table.filter(is_punctuation)
             if self.ranges:
-                patterns = [pattern.to_text() for pattern in self._patterns(marks)]
+                patterns = tuple(self._patterns(marks))
             else:
                 promise = self._promise(marks, schema)
             table = table.filter(pc.invert(is_punctuation))
         batch = self.batch(table, schema, where)
         newest = int(batch.start.max()) if len(batch) else None
-        header = Header.of_progress(promise, newest=newest, rows=len(batch))
-        return batch, replace(header, patterns=patterns) if patterns else header
+        header = Header(newest=newest, progress=promise, patterns=patterns, rows=len(batch))
+        return batch, header
 
     def _patterns(self, marks: pa.Table) -> Iterator[Punctuation]:
         """Rows of punctuation about ranges, one by one: they are few. Their own time has no

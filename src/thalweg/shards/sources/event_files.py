@@ -15,20 +15,23 @@ from pathlib import Path
 import pyarrow as pa
 
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.file_log import FileLog, note_repair
+from thalweg.io.file_log import FileLog
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
 from thalweg.io.read_notes import noted_while_read
+from thalweg.io.repair_notes import note_repair
 from thalweg.io.text import NULLS
 from thalweg.io.unwanted import FileTimes, Unwanted
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.traversal import replace as replace_nodes
 from thalweg.plan.reach import reach_of_sources
-from thalweg.shards.exchange.chunks import ExchangeRow, Header
+from thalweg.shards.exchange.chunk import ExchangeRow
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns
@@ -118,7 +121,7 @@ class FileChunks:
 
     def end(self, number: int) -> pa.RecordBatch:
         """The chunk after the last file: no row will come any more."""
-        return self._without_rows(Header(cti=INFINITY), number * _FILE)
+        return self._without_rows(Header(progress=Progress(INFINITY)), number * _FILE)
 
     def read(self, entries: Iterable[tuple[int, Found]], unwanted: int) -> Iterator[pa.RecordBatch]:
         """The chunks of files, each given with its number. Rows that end before `unwanted` are left
@@ -178,7 +181,7 @@ class FileChunks:
             batch = Batch.from_table(piece)
             header = Header.from_json((piece.schema.metadata or {}).get(b"thalweg", b"{}").decode())
             progress = header.progress
-            header = Header.of_progress(progress, begin=begin, end=end, rows=len(batch))
+            header = Header(progress=progress, begin=begin, end=end, rows=len(batch))
             return self.ingest.rows(batch, header, begin)
         batch, header = self.files.times.chunk(piece, self.schema, where, dead_letters)
         header = replace(header, begin=begin, end=end)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thalweg.plan.nodes import Panes
 from thalweg.shards.exchange.cells import bad_times, batch_of_cells
-from thalweg.shards.exchange.chunks import UNORDERED
+from thalweg.shards.exchange.chunk import UNORDERED
 from thalweg.shards.exchange.ingest import Ingest, exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns

@@ -26,7 +26,7 @@ class SourceFeed(Protocol):
 
     @property
     def path(self) -> str | None:
-        """The folder that rows are read from, if that is what the source is called after."""
+        """The folder that rows are read from, where the source is named after it."""
 
     @property
     def times(self) -> EventColumns | None:
@@ -39,6 +39,11 @@ class SourceFeed(Protocol):
     @property
     def ends(self) -> bool:
         """Whether no row comes any more once those that are there are read."""
+
+    @property
+    def fits_host(self) -> bool:
+        """Whether a host can read it: its rows are read for one version of the queries after the
+        other (see `spark.sources.versioned`)."""
 
 
 def log_of(checkpoint: Path, source: str) -> Path:

@@ -13,16 +13,16 @@ import base64
 import json
 import time
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.io.whole_files import json_digest, write_whole
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.chunks import Chunk, read_rows, write_rows
+from thalweg.shards.exchange.blobs import read_rows, write_rows
+from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.fragments.fragment import Exchange, Fragment, FragmentPlan
 from thalweg.shards.worker.fragment_runner import FragmentRunner
 
@@ -93,13 +93,13 @@ class ProgressKeeper:
             self._progress = {0: self._first}
             return
         saved = self._read()
-        batch = int(saved["batch"])
-        if saved["checkpoint"] != checkpoint or finished + 1 not in (batch, batch + 1):
+        batch = saved.batch
+        if saved.checkpoint != checkpoint or finished + 1 not in (batch, batch + 1):
             raise StateError(
                 f"{self._named}: it is of micro-batch {batch}, the next one is {finished + 1}. It "
                 "was mixed with another checkpoint; restore the whole checkpoint."
             )
-        self._progress = {batch: saved["before"], batch + 1: saved["after"]}
+        self._progress = {batch: saved.before, batch + 1: saved.after}
 
     @property
     def _named(self) -> str:
@@ -124,24 +124,40 @@ class ProgressKeeper:
         self._runner.restore(slices_of(before))
         answer = self._runner.process([chunk.without_rows() for chunk in chunks], time.time())
         after = _texts(self._runner.slices())
-        self._write(batch, before, after)
+        _SavedPromises(batch, self._checkpoint, before, after).write(self._file)
         self._progress = {batch: before, batch + 1: after}
         report = replace(self._runner.report(), operators=operators)
         return answer.batch.progress.cti, report.to_json()
 
-    def _write(self, batch: int, before: SavedProgress, after: SavedProgress) -> None:
-        saved = {"batch": batch, "checkpoint": self._checkpoint, "before": before, "after": after}
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._file, json.dumps(saved | {"digest": json_digest(saved)}))
+    def _read(self) -> _SavedPromises:
+        saved = _SavedPromises.read(self._file)
+        if saved is None:
+            raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
+        return saved
 
-    def _read(self) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class _SavedPromises:
+    """The content of the file: the progress before and after a micro-batch."""
+
+    batch: int
+    checkpoint: str
+    before: SavedProgress
+    after: SavedProgress
+
+    def write(self, file: Path) -> None:
+        fields = asdict(self)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(fields | {"digest": json_digest(fields)}))
+
+    @classmethod
+    def read(cls, file: Path) -> _SavedPromises | None:
+        """None: it is damaged."""
         try:
-            saved: dict[str, Any] = json.loads(self._file.read_text(encoding="utf-8"))
-            if saved.pop("digest") == json_digest(saved):
-                return saved
-        except (OSError, ValueError, KeyError, AttributeError):
-            pass  # reported below
-        raise StateError(f"{self._named}: it is damaged. Restore the whole checkpoint.")
+            fields = json.loads(file.read_text(encoding="utf-8"))
+            return cls(**fields) if fields.pop("digest") == json_digest(fields) else None
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return None
 
 
 def _texts(slices: Mapping[str, Rows]) -> dict[str, str]:

@@ -18,12 +18,14 @@ from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.model.batch import Batch
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.chunks import Chunk, Header, Message
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.fragments.fragment import Fragment
 from thalweg.shards.output.rows import changes_rows, output_batch, output_of_chunk, tables_rows
 from thalweg.shards.reports.query_figures import Counts
 from thalweg.shards.stateless.progress_keeper import SavedProgress, slices_of
-from thalweg.shards.worker.fragment_runner import Answer, FragmentRunner
+from thalweg.shards.worker.answer import Answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 
 __all__ = ["Convert", "RowWorker", "TaskReport", "added", "run_task"]
 

@@ -14,8 +14,9 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.chunks import Chunk, ExchangeRow, Header, Message, blob_of_batch
-from thalweg.shards.exchange.ingest import divide
+from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import divided_rows
 from thalweg.shards.fragments.fragment import Fragment, Target
 from thalweg.shards.output.element_output import progress_blob
 from thalweg.shards.output.rows import (
@@ -26,8 +27,10 @@ from thalweg.shards.output.rows import (
     output_of_chunk,
     tables_rows,
 )
-from thalweg.shards.state.slices import Memory, SliceStore, Store
-from thalweg.shards.worker.fragment_runner import Answer, FragmentRunner
+from thalweg.shards.state.slices import Memory, SliceStore
+from thalweg.shards.state.store import Store
+from thalweg.shards.worker.answer import Answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 
 __all__ = ["FragmentBucket", "FragmentSpec", "divided_answer"]
 
@@ -162,13 +165,7 @@ def divided_answer(
 ) -> Iterator[ExchangeRow]:
     """The answer of a bucket, divided for the inputs that read it. `read` rows of the sources were
     read for it, and `unwanted` of these left out."""
-    for fragment, entry, ids in targets:
-        header = Header.of_progress(
-            batch.progress.without_groups(),
-            partition=str(bucket),
-            rows=read,
-            unwanted=unwanted or None,
-        ).to_json()
-        for target, part in divide(batch, entry.keys, ids):
-            blob = blob_of_batch(part) if len(part) else None
-            yield ExchangeRow(target, fragment, entry.leaf.name, 0, header, blob)
+    batch = batch.with_progress(batch.progress.without_groups())
+    header = Header(partition=str(bucket), rows=read, unwanted=unwanted or None)
+    for target in targets:
+        yield from divided_rows(target, target.entry.leaf.name, batch, header)

@@ -22,7 +22,7 @@ from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.plan.aggregates import ROWS
 from thalweg.progress.grids import Grid, roll_down
-from thalweg.shards.exchange.chunks import UNORDERED, Chunk, Header
+from thalweg.shards.exchange.chunk import UNORDERED, Chunk
 from thalweg.shards.exchange.ingest import kernels_of
 from thalweg.shards.fragments.fragment import Exchange
 from thalweg.shards.worker.input_memory import InputMemory
@@ -101,7 +101,7 @@ class FragmentInput:
             return
         parts = [chunk.batch(self.schema) for chunk in chunks if chunk.blob]
         batch = self._without_late_panes(Batch.concat(parts, self.schema))
-        in_data = any(chunk.header.cti is not None for chunk in chunks)
+        in_data = any(chunk.header.progress.cti > MIN_TIME for chunk in chunks)
         exact = self.promise(now)
         promise = max(self.on_grid(exact, in_data=in_data), memory.passed)
         memory.cti = max(memory.cti, promise if entry.panes is not None else exact)
@@ -185,14 +185,15 @@ class FragmentInput:
         memory = self.memory
         if not memory.column_promises or len(memory.promised) < (self.expected_parts or 1):
             return {}
-        headers = [
-            Header(cti=cti, column_promises=memory.column_promises.get(part, []))
+        of_parts = (
+            Progress(cti, column_promises=memory.column_promises.get(part, {}))
             for part, cti in memory.promised.items()
-        ]
-        return reduce(Progress.meet, (header.progress for header in headers)).column_promises
+        )
+        return reduce(Progress.meet, of_parts).column_promises
 
     def _group_promises(self, chunks: list[Chunk]) -> Iterator[Progress]:
         """What a source of one part promises for single groups."""
         if self.entry.source is not None:
-            for header in (chunk.header for chunk in chunks if chunk.header.scoped):
-                yield Progress(MIN_TIME, tuple(header.scope_columns), header.progress.scoped)
+            for promise in (chunk.header.progress for chunk in chunks):
+                if promise.scoped:
+                    yield Progress(MIN_TIME, promise.scope_columns, promise.scoped)

@@ -9,66 +9,42 @@ others. Rows that it sends after that may be late, and fall under its policy.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from dataclasses import replace
 
 from thalweg.graph.build import build_graph
 from thalweg.graph.graph_operator import OperatorFigures
-from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.stuck import StuckInputs
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
-from thalweg.model.punctuation import Punctuation
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.operators.base import Operator, StateSize, progress_of_slice, slice_of_progress
+from thalweg.operators.base import Operator, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.merging.named_inputs import InputChange, MergeStep, NamedInputsKernel
+from thalweg.operators.merging.named_inputs import MergeStep, NamedInputsKernel
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
-from thalweg.operators.window.modules.dead_letters import WritesLetters
 from thalweg.operators.window.whole_windows import WholeWindowsKernel
-from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
-from thalweg.shards.exchange.chunks import Chunk
+from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.fragments.fragment import Fragment
 from thalweg.shards.reports.bucket_report import BucketReport, report_of
-from thalweg.shards.state.slices import operator_and_slice, signature_of, slice_name
+from thalweg.shards.worker.answer import Answer
 from thalweg.shards.worker.fragment_input import FragmentInput
 from thalweg.shards.worker.input_memory import InputMemory
+from thalweg.shards.worker.runner_state import (
+    MEMORY_SLICE,
+    RunnerMemory,
+    operator_signatures,
+    restore_graph,
+    slices_of_graph,
+)
+from thalweg.shards.worker.set_aside import rows_set_aside, take_dead_letters, take_ledgers
 
-__all__ = ["Answer", "FragmentRunner"]
-
-PROGRESS = "progress"
-"""The slice that holds what the runner itself remembers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one micro-batch gave: elements in order, and the promise after them."""
-
-    batch: Batch
-    late_rows: int
-    ledgers: dict[str, pa.Table]
-    """By input: its late rows."""
-    skipped: dict[str, pa.Table]
-    """By operator: the windows that its module failed on."""
-    elements_in: int
-    rows_read: int
-    """Rows of the sources that these chunks come from, before anything was filtered or summed."""
-    unwanted: int = 0
-    """Of these, rows that were left out because no answer needs them."""
-
-    @property
-    def adjusts(self) -> int:
-        """How many of the elements take something back."""
-        return 0 if self.batch.is_adjust is None else int(self.batch.is_adjust.sum())
+__all__ = ["FragmentRunner"]
 
 
 class FragmentRunner:
@@ -89,13 +65,14 @@ class FragmentRunner:
         self._graph, _ = build_graph(
             fragment.plan, consistency, rewrite=False, after=_whole if added_later else None
         )
+        grids = useful_grids(fragment.plan)
         self._inputs = {
             entry.leaf.name: FragmentInput(
                 entry,
                 InputMemory.of(entry.source),
                 parts.get(entry.leaf.name),
                 (idle or {}).get(entry.leaf.name),
-                useful_grids(fragment.plan).get(entry.leaf.name),
+                grids.get(entry.leaf.name),
             )
             for entry in fragment.inputs
         }
@@ -106,14 +83,14 @@ class FragmentRunner:
         self.figures: dict[str, OperatorFigures] = {}
         """What each operator did in the last micro-batch, and keeps."""
         self._stamped = stamp_periods(fragment.plan)
-        self.signatures = _signatures(fragment, self._graph)
+        self.signatures = operator_signatures(fragment, self._graph)
         self._stuck = StuckInputs(self._graph)
 
     # --------------------------------------------------------------------------------------------
     # flow
 
     def process(self, chunks: Iterable[Chunk], now: float) -> Answer:
-        """One micro-batch: all chunks that came for this bucket."""
+        """One micro-batch: all its chunks for this bucket."""
         by_input: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             by_input.setdefault(chunk.origin, []).append(chunk)
@@ -147,8 +124,8 @@ class FragmentRunner:
         return Answer(
             answer.with_progress(self._progress),
             self.late - late_so_far,
-            self._ledgers(),
-            self._dead_letters(),
+            take_ledgers(self._graph),
+            take_dead_letters(self._graph),
             elements_in,
             *self._rows_read(by_input),
         )
@@ -186,11 +163,11 @@ class FragmentRunner:
     def _punctuate(self, name: str, chunks: Iterable[Chunk], now: float, out: list[Batch]) -> None:
         """Hand general punctuation to the input that judges rows by it, from the next micro-batch
         on."""
-        texts = [text for chunk in chunks for text in chunk.header.patterns]
+        patterns = [pattern for chunk in chunks for pattern in chunk.header.patterns]
         kernel = self._graph.sources[name].kernel
-        if not texts or not isinstance(kernel, IngressKernel):
+        if not patterns or not isinstance(kernel, IngressKernel):
             return
-        for pattern in map(Punctuation.from_text, texts):
+        for pattern in patterns:
             column_promises = pattern.to_column_promises()
             if column_promises:
                 self._offer_promise(name, Progress(column_promises=column_promises), now, out)
@@ -234,12 +211,11 @@ class FragmentRunner:
         elements = 0
         for chunk in sorted(chunks, key=_chunk_order):
             header = chunk.header
-            change = InputChange(header.change) if header.change else None
-            if change is not None:
+            if header.change is not None:
                 memory.position.pop(header.partition, None)
             memory.follow(name, chunk)
             memory.seen_at = memory.seen[header.partition] = now
-            kernel.step = MergeStep(header.partition, change, header.since)
+            kernel.step = MergeStep(header.partition, header.change, header.since)
             batch = chunk.batch(schema)
             elements += len(batch)
             self._graph.offer(name, batch.with_progress(header.progress))
@@ -303,21 +279,14 @@ class FragmentRunner:
                 kernel.since = max(kernel.since, since)
 
     # --------------------------------------------------------------------------------------------
-    # late
+    # figures
 
     @property
     def late(self) -> int:
         """How many rows came late so far, or were set aside because of their clock, in this
         bucket."""
-        return sum(input_.memory.late for input_ in self._inputs.values()) + sum(
-            kernel.ledger.count + kernel.quarantined.count for kernel in self._ingresses().values()
-        )
-
-    def _ingresses(self) -> dict[str, IngressKernel]:
-        kernels = {name: operator.kernel for name, operator in self._graph.sources.items()}
-        return {
-            name: kernel for name, kernel in kernels.items() if isinstance(kernel, IngressKernel)
-        }
+        before_operators = sum(input_.memory.late for input_ in self._inputs.values())
+        return before_operators + rows_set_aside(self._graph)
 
     def kernels(self) -> list[Operator]:
         """The operators of the fragment."""
@@ -327,25 +296,6 @@ class FragmentRunner:
         """By input and part of its source: where the last chunk ended."""
         return {name: dict(input_.memory.position) for name, input_ in self._inputs.items()}
 
-    def _dead_letters(self) -> dict[str, pa.Table]:
-        kernels = {operator.id: operator.kernel for operator in self._graph.operators}
-        writers = {
-            name: kernel.dead_letters
-            for name, kernel in kernels.items()
-            if isinstance(kernel, WritesLetters)
-        }
-        return {name: dead_letters.take() for name, dead_letters in writers.items() if dead_letters}
-
-    def _ledgers(self) -> dict[str, pa.Table]:
-        taken = {
-            name: pa.concat_tables(
-                [kernel.ledger.take(kernel.schema), kernel.quarantined.take(kernel.schema)]
-            )
-            for name, kernel in self._ingresses().items()
-            if kernel.ledger.tables or kernel.quarantined.tables
-        }
-        return {name: table for name, table in taken.items() if len(table)}
-
     # --------------------------------------------------------------------------------------------
     # state
 
@@ -354,37 +304,24 @@ class FragmentRunner:
 
     def slices(self) -> dict[str, Rows]:
         """All state by name; a slice that was not touched is the same object as the last time."""
-        state = {
-            slice_name(operator, name): rows
-            for operator, slices in self._graph.snapshot().items()
-            for name, rows in slices.items()
-        }
-        memory = {name: input_.memory.to_json() for name, input_ in self._inputs.items()}
-        promise = slice_of_progress([self._progress]).column(0)
-        arcs = pa.array([json.dumps(self._graph.arcs())])
-        state[PROGRESS] = pa.RecordBatch.from_arrays(
-            [pa.array([json.dumps(memory)]), promise, arcs], names=["memory", "progress", "arcs"]
+        memory = RunnerMemory(
+            {name: input_.memory.to_json() for name, input_ in self._inputs.items()},
+            self._progress,
+            self._graph.arcs(),
         )
-        return state
+        return {**slices_of_graph(self._graph), MEMORY_SLICE: memory.to_rows()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to the state of `slices`."""
-        memory = json.loads(slices[PROGRESS].column("memory")[0].as_py())
+        memory = RunnerMemory.of_rows(slices[MEMORY_SLICE])
         for name, input_ in self._inputs.items():
-            source, state_of_input = input_.entry.source, memory.get(name)
+            source, saved = input_.entry.source, memory.inputs.get(name)
             input_.memory = (
-                InputMemory.of(source)
-                if state_of_input is None
-                else InputMemory.from_json(state_of_input, source)
+                InputMemory.of(source) if saved is None else InputMemory.from_json(saved, source)
             )
-        self._graph.restore_arcs(json.loads(slices[PROGRESS].column("arcs")[0].as_py()))
-        (self._progress,) = progress_of_slice(slices[PROGRESS].select(["progress"]))
-        state: dict[str, dict[str, Rows]] = {operator.id: {} for operator in self._graph.operators}
-        for name, rows in slices.items():
-            operator, part = operator_and_slice(name)
-            if operator in state:
-                state[operator][part] = rows
-        self._graph.restore(state)
+        self._graph.restore_arcs(memory.arcs)
+        self._progress = memory.progress
+        restore_graph(self._graph, slices)
 
     # --------------------------------------------------------------------------------------------
     # report
@@ -405,16 +342,3 @@ def _chunk_order(chunk: Chunk) -> tuple[int, str, bytes]:
 
 def _whole(node: Node) -> Operator | None:
     return WholeWindowsKernel(node.schema) if node.covers_windows else None
-
-
-def _signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
-    """What each operator is and reads: state fits only an operator with the same one."""
-    names = {identity: node for node, identity in operator_ids(fragment.plan).items()}
-    found = {}
-    for operator in graph.operators:
-        node = names.get(operator.id)
-        text = operator.id
-        if node is not None:
-            text = f"{node.signature}, kept by {type(operator.kernel).__name__}"
-        found[operator.id] = signature_of(text, keeps_state=bool(operator.kernel.snapshot()))
-    return found

@@ -14,12 +14,14 @@ from typing import Any
 
 from thalweg.errors import StateError
 from thalweg.model.clocks import Clock
+from thalweg.model.column_promises import ColumnPromises
 from thalweg.model.time import MIN_TIME
 from thalweg.plan.nodes import Ingress, Source
 from thalweg.progress import combine_unordered
 from thalweg.progress.source_clock import SourceClock
 from thalweg.progress.source_progress import SourceProgress
-from thalweg.shards.exchange.chunks import UNORDERED, Chunk
+from thalweg.shards.exchange.chunk import UNORDERED, Chunk
+from thalweg.shards.exchange.header import column_promises_of_json, column_promises_to_json
 
 __all__ = ["InputMemory"]
 
@@ -35,7 +37,7 @@ class InputMemory:
     """By part of the source: where the last chunk ended."""
     seen: dict[str, float] = field(default_factory=dict)
     """By part of the source: when it last had rows."""
-    column_promises: dict[str, list[list[list[Any]]]] = field(default_factory=dict)
+    column_promises: dict[str, ColumnPromises] = field(default_factory=dict)
     """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
     """The latest promise of the input, on no grid: rows before it are late."""
@@ -99,10 +101,11 @@ class InputMemory:
             self.position[part] = header.end
         if header.newest is not None:
             self.source.rows = self.source.rows.see_newest(part, header.newest)
-        if header.column_promises:
-            self.column_promises[part] = header.column_promises
-        if header.cti is not None:
-            self.promised[part] = max(header.cti, self.promised.get(part, MIN_TIME))
+        promise = header.progress
+        if promise.column_promises:
+            self.column_promises[part] = promise.column_promises
+        if promise.cti > MIN_TIME:
+            self.promised[part] = max(promise.cti, self.promised.get(part, MIN_TIME))
 
     def follow_source(self, chunks: Iterable[Chunk], source: Source) -> None:
         """Update a source's progress from the chunks of a micro-batch, for inputs that begin to
@@ -164,10 +167,18 @@ class InputMemory:
         return list(found.values())
 
     def to_json(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "source"}
-        return {**plain, "source": self.source.to_json()}
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        promises = {
+            part: column_promises_to_json(promised)
+            for part, promised in self.column_promises.items()
+        }
+        return {**plain, "source": self.source.to_json(), "column_promises": promises}
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any], source: Source | None) -> InputMemory:
-        plain = {name: value for name, value in state.items() if name != "source"}
-        return cls(cls.of(source).source.restored(state["source"]), **plain)
+        promises = {
+            part: column_promises_of_json(promised)
+            for part, promised in state["column_promises"].items()
+        }
+        source_progress = cls.of(source).source.restored(state["source"])
+        return cls(**{**state, "source": source_progress, "column_promises": promises})

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from thalweg.model.time import MAX_TIME, MIN_TIME
 from thalweg.shards.exchange.cells import Cells
-from thalweg.shards.host.host_ingest import AnyIngest, HostIngest
+from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns
 from thalweg.spark.jvm.run_time_classes import java_class
 from thalweg.spark.jvm.sql_conditions import sql_condition
@@ -116,9 +116,9 @@ def summing_of(
     spark: SparkSession, df: DataFrame, ingest: AnyIngest, times: EventColumns
 ) -> Summing | str | None:
     """How the JVM sums up a source, or why it does not; None: there is nothing to sum."""
-    cells = None if isinstance(ingest, HostIngest) else ingest.cells
-    if isinstance(ingest, HostIngest) or not ingest.has_panes:
+    if not ingest.has_panes:
         return None
+    cells = ingest.cells
     if cells is None:
         return (
             "they are of computed values, of other than whole numbers, or several queries read the "

@@ -1,7 +1,7 @@
 """Hands stateful tasks from Spark's workers on to the processes that hold their state.
 
 A *holder* runs the tasks of some partitions, one at a time, as a worker of Spark's would; the
-*dispatcher* forks holders, knows which of them ran a partition last, and ends a holder whose worker
+*dispatcher* forks holders, keeps which of them ran a partition last, and ends a holder whose worker
 was killed (see `holders`). A worker sends a request: its process id and the name of the partition,
 with the task's connection to the JVM and a socket of its own. That socket says how the task
 has ended, or that the holder is busy; where the holder has died, the socket is closed.
@@ -59,7 +59,7 @@ class _Dispatcher:
         """By partition of a query: the holder that runs its tasks."""
 
     def serve(self) -> None:
-        """Hand tasks on until no process is left that could ask."""
+        """Hand tasks on until no process is left that could send a request."""
         while True:
             for key, _ in self._events.select(_IDLE_S):
                 holder = key.data
@@ -77,7 +77,7 @@ class _Dispatcher:
                     self._end(holder)
 
     def _take_request(self) -> bool:
-        """Hand a task on to its holder; False: nobody will ask any more."""
+        """Hand a task on to its holder; False: no request will come any more."""
         request, files, _, _ = socket.recv_fds(self._requests, _LONGEST, 2)
         if not request:
             return False
@@ -86,7 +86,7 @@ class _Dispatcher:
         with connection:
             holder = self._holder_of(task)
             if holder.worker is not None:
-                _tell(worker, BUSY)
+                _report_end(worker, BUSY)
                 return True
             holder.worker = worker
             self._events.register(worker, selectors.EVENT_READ, holder)
@@ -141,7 +141,7 @@ class _Dispatcher:
             self._end(holder)
             return
         self._events.unregister(holder.worker)
-        _tell(holder.worker, ended)
+        _report_end(holder.worker, ended)
         holder.worker, holder.since = None, time.monotonic()
 
     def _end(self, holder: _Holder) -> None:
@@ -155,13 +155,13 @@ class _Dispatcher:
             end.close()
 
 
-def _tell(worker: socket.socket, ended: bytes) -> None:
+def _report_end(worker: socket.socket, ended: bytes) -> None:
     with worker, contextlib.suppress(OSError):
         worker.sendall(ended)
 
 
 def dispatch(requests: socket.socket) -> NoReturn:
-    """Serve requests until every process that could ask has ended."""
+    """Serve requests until every process that could send one has ended."""
     code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)  # the daemon's is a pipe from the JVM

@@ -5,7 +5,7 @@ of the partition or none, so it would read what has changed from the store and b
 anew. Instead it passes the task's open connection to the JVM on:
 
     worker       hands the connection of a stateful task over, and waits until the task has ended
-    dispatcher   knows which holder ran which partition last, forks holders and ends them
+    dispatcher   keeps which holder ran which partition last, forks holders and ends them
     holder       runs the tasks of some partitions, one at a time, as a worker would
 
 Which process runs a task changes no answer: what a holder remembers is used only where the store

@@ -1,4 +1,4 @@
-"""What came packed (see `shipping`), unpacked once in each worker."""
+"""Unpacks what `shipping` has packed, once in each worker."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["unpacked"]
 
 @lru_cache(maxsize=32)
 def unpacked(packed: bytes) -> Any:
-    """What was packed; the same object for all micro-batches."""
+    """The object that was packed; the same one for all micro-batches."""
     return pickle.loads(packed)  # noqa: S301 - our own, on its way to our own workers

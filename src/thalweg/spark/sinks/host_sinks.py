@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from thalweg.model.batch import Batch
-from thalweg.shards.exchange.chunks import Header, Message, batch_of_blob
+from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.output.typed_rows import converter
 
 __all__ = ["Delivered", "FileSink", "deliver"]

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col
 
 from thalweg.errors import StateError
+from thalweg.freshness.receiver_links import finish_batches
 from thalweg.io.element_log import ElementLog
 from thalweg.model.printing import printable
 from thalweg.plan.clock import clock_of
@@ -20,8 +21,8 @@ from thalweg.shards.output.element_output import OutputPart, elements_of_output
 from thalweg.shards.output.kept_table import KeptTable
 from thalweg.shards.output.rows import OutputKind
 from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.output.typed_rows import PACKED
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.sources.receiver_feed import finish_batches
 
 __all__ = ["Deliver", "Each", "MicroBatch", "Sink", "each_batch", "open_sink", "takes_rows"]
 
@@ -81,7 +82,7 @@ def each_batch(
             share(batch)
         if ready.stage is not None:
             ready.stage.finish(rows, number)
-        finish_batches(ready.receivers.values())
+        finish_batches(ready.receiver_folders)
 
     def share(batch: MicroBatch) -> None:
         packed = batch.packed.persist()  # several readers, one run of the fragments
@@ -102,7 +103,7 @@ def each_batch(
 
 def takes_rows(to: str | Each, output: str) -> bool:
     """Whether a sink takes typed rows; the others take them packed."""
-    return to not in ("memory", "elements") and output != "packed"
+    return to not in ("memory", "elements") and output != PACKED
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Sink:
             return lambda batch: kept.take(batch.number, _changes(batch.packed))
         if callable(to):
             function = to
-            if output == "packed":
+            if output == PACKED:
                 return lambda batch: function(batch.packed, batch.number)
             return lambda batch: function(batch.typed(output), batch.number)
         if to == "noop":

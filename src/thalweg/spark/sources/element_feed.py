@@ -11,21 +11,18 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError, SchemaChangeError
 from thalweg.io.element_log import ElementLogReader, form_of_log
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
 from thalweg.plan.nodes import Source
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.spark.sources.feed import load_reader
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 from thalweg.stream import Stream, source
 
 __all__ = ["Elements", "checked_batch", "from_elements"]
@@ -69,6 +66,7 @@ class Elements:
     batches_per_batch: int | None = None
     named: bool = True
     path: ClassVar[None] = None
+    fits_host: ClassVar[bool] = False
     times: ClassVar[None] = None
     makes_promises: ClassVar[bool] = True
     ends: ClassVar[bool] = False
@@ -102,8 +100,16 @@ class _Batches(InputPartition):
         super().__init__(None)
 
 
-class _LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"batch": number of the next batch, "run": the run that wrote those before}."""
+@dataclass(frozen=True)
+class _LogOffset(Offset):
+    batch: int
+    """The number of the next batch."""
+    run: str
+    """The run that wrote those before."""
+
+
+class _LogReader(TypedOffsets[_LogOffset], DataSourceStreamReader, SupportsTriggerAvailableNow):
+    offset_type = _LogOffset
 
     def __init__(self, feed: Elements, ingest: AnyIngest, schema: pa.Schema, where: str) -> None:
         self._feed, self._ingest, self._schema, self._where = feed, ingest, schema, where
@@ -112,40 +118,34 @@ class _LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reader(self, position: int, run: str) -> ElementLogReader:
         return ElementLogReader(Path(self._feed.folder), position, run or None)
 
-    def initialOffset(self) -> dict[str, Any]:
-        return {"batch": 0, "run": ""}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
+    def initial(self) -> _LogOffset:
+        return _LogOffset(0, "")
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._reader(0, "").available()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        reader = self._reader(start["batch"], start["run"])
-        end = start["batch"] + reader.available()
+    def latest(self, start: _LogOffset, limit: ReadLimit) -> _LogOffset:
+        reader = self._reader(start.batch, start.run)
+        end = start.batch + reader.available()
         if self._target is not None:
-            end = max(start["batch"], min(end, self._target))
+            end = max(start.batch, min(end, self._target))
         if self._feed.batches_per_batch is not None:
-            end = min(end, start["batch"] + self._feed.batches_per_batch)
-        run = start["run"]
+            end = min(end, start.batch + self._feed.batches_per_batch)
+        run = start.run
         if not run and end:
             reader.take()
-            run = reader.run
-        return {"batch": end, "run": run}
+            run = reader.run or ""
+        return _LogOffset(end, run)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        if end["batch"] == start["batch"]:
+    def parts(self, start: _LogOffset, end: _LogOffset) -> list[InputPartition]:
+        if end.batch == start.batch:
             return []
-        return [_Batches(start["batch"], end["batch"], end["run"])]
+        return [_Batches(start.batch, end.batch, end.run)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Batches)
         reader = self._reader(partition.begin, partition.run)
         for number in range(partition.begin, partition.end):
             batch = checked_batch(reader.take(), self._schema, self._where)
-            newest = int(batch.sync.max()) if len(batch) else None
-            header = Header.of_progress(
-                batch.progress, newest=newest, begin=number, end=number + 1, rows=len(batch)
-            )
+            header = Header.of_batch(batch, begin=number, end=number + 1)
             yield exchange_rows(self._ingest.rows(batch, header, number))

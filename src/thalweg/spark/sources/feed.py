@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.shards.exchange.chunks import EXCHANGE_COLUMNS
+from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS
 from thalweg.shards.host.host_ingest import AnyIngest, HostIngest
 from thalweg.shards.sources.source_feed import SourceFeed
 from thalweg.spark.sources.versioned import VersionedReader

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,8 @@ __all__ = ["FileReader", "Files"]
 @dataclass(frozen=True)
 class Files(EventFiles):
     """Files in a folder, for Spark."""
+
+    fits_host: ClassVar[bool] = True
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str

@@ -1,8 +1,5 @@
 """Which files each micro-batch reads: the part of a file source that Spark asks in a process of its
 own, for as long as the query runs. It imports nothing of what reads rows.
-
-Offsets are {"n": files handed out, "ended": 0 or 1}. Where a reader reports which rows it no longer
-needs, that time is in them too, so that a micro-batch that runs again leaves out the same.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from thalweg.io.file_log import FileLog
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.unwanted import FileTimes, Unwanted
 from thalweg.model.time import MIN_TIME
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 
 __all__ = ["FileOffsets", "FilePart"]
 
@@ -41,8 +39,23 @@ class FilePart(InputPartition):
         super().__init__(None)
 
 
+@dataclass(frozen=True)
+class FileOffset(Offset):
+    n: int
+    """How many files were handed out."""
+    ended: int
+    """1 where no file follows, else 0."""
+    unwanted: int | None = None
+    """Where a reader reports which rows it no longer needs: rows that end before this time were
+    left out, so that a micro-batch that runs again leaves out the same."""
+
+    @property
+    def left_out_before(self) -> int:
+        return MIN_TIME if self.unwanted is None else self.unwanted
+
+
 @dataclass
-class FileOffsets:
+class FileOffsets(TypedOffsets[FileOffset]):
     """The files of a folder, in the order of their log. `finish` says that what is there when the
     query starts is all there is."""
 
@@ -82,8 +95,10 @@ class FileOffsets:
                 "restore the whole checkpoint."
             )
 
-    def initialOffset(self) -> dict[str, int]:
-        return {"n": 0, "ended": 0}
+    offset_type = FileOffset
+
+    def initial(self) -> FileOffset:
+        return FileOffset(0, 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self.files_per_batch
@@ -92,26 +107,24 @@ class FileOffsets:
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._files().look_at_all()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latest(self, start: FileOffset, limit: ReadLimit) -> FileOffset:
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         log = self._files()
-        self._refuse_unknown(start["n"], start["n"])
+        self._refuse_unknown(start.n, start.n)
         if self._target is None:
-            end = log.look(most, since=start["n"])
+            end = log.look(most, since=start.n)
         else:  # what came since is for the next run
-            log.judge(start["n"])
-            end = self._target if most is None else min(self._target, start["n"] + most)
-        end = max(end, start["n"])
-        unwanted = MIN_TIME
-        if self.unwanted is not None and end > start["n"]:
-            unwanted = self.unwanted.before(start.get("unwanted", MIN_TIME))
-            end = self._beyond_unwanted(start["n"], end, unwanted)
+            log.judge(start.n)
+            end = self._target if most is None else min(self._target, start.n + most)
+        end = max(end, start.n)
+        unwanted = start.unwanted
+        if self.unwanted is not None and end > start.n:
+            before = self.unwanted.before(start.left_out_before)
+            end = self._beyond_unwanted(start.n, end, before)
+            unwanted = before if before > MIN_TIME else unwanted
         self._vouched = max(self._vouched, end)
         ends = self.finish and self._target is not None and end >= self._target
-        offset = {"n": end, "ended": 1 if ends or start["ended"] else 0}
-        if unwanted > MIN_TIME or "unwanted" in start:
-            offset["unwanted"] = max(unwanted, start.get("unwanted", MIN_TIME))
-        return offset
+        return FileOffset(end, 1 if ends or start.ended else 0, unwanted)
 
     def _beyond_unwanted(self, first: int, end: int, unwanted: int) -> int:
         """The end of a micro-batch, in which unwanted files do not count towards the limit: they
@@ -129,18 +142,18 @@ class FileOffsets:
             left -= 1
         return last
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def parts(self, start: FileOffset, end: FileOffset) -> list[InputPartition]:
         log = self._files()
-        self._refuse_unknown(start["n"], end["n"])
-        entries = list(enumerate(log.files[start["n"] : end["n"]], start["n"]))
+        self._refuse_unknown(start.n, end.n)
+        entries = list(enumerate(log.files[start.n : end.n], start.n))
         tasks = self._useful_tasks([found for _, found in entries])
         parts: list[InputPartition] = [
-            FilePart(entries[i::tasks], unwanted=end.get("unwanted", MIN_TIME))
+            FilePart(entries[i::tasks], unwanted=end.left_out_before)
             for i in range(tasks)
             if entries[i::tasks]
         ]
-        if end["ended"] > start["ended"]:
-            parts.append(FilePart([(end["n"], Found("", 0, 0))], end=True))
+        if end.ended > start.ended:
+            parts.append(FilePart([(end.n, Found("", 0, 0))], end=True))
         return parts
 
     def _useful_tasks(self, files: list[Found]) -> int:

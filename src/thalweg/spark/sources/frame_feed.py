@@ -16,10 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY
-from thalweg.shards.exchange.chunks import EXCHANGE_COLUMNS, UNORDERED, Header
+from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS, UNORDERED
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import Ingest, exchange_rows
-from thalweg.shards.host.host_ingest import AnyIngest, HostIngest
+from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns
 from thalweg.shards.sources.row_chunks import chunks_of_rows, chunks_of_sums
 from thalweg.spark.jvm.pane_sums import Summing, summing_of
@@ -36,6 +38,7 @@ class Frame:
     named: bool = True
 
     path: ClassVar[None] = None
+    fits_host: ClassVar[bool] = False
 
     @property
     def ends(self) -> bool:
@@ -59,7 +62,7 @@ class Frame:
                 EXCHANGE_COLUMNS,
             )
         else:
-            wanted = None if isinstance(ingest, HostIngest) else ingest.columns
+            wanted = ingest.columns
             read = (f"`{name}`" for name in self.times.columns(schema, wanted))
             rows = self.df.select(*read).mapInArrow(
                 chunks_of_rows(ingest, self.times, schema, where), EXCHANGE_COLUMNS
@@ -68,7 +71,8 @@ class Frame:
             return rows
 
         def end(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield exchange_rows(ingest.rows(Batch.empty(schema), Header(cti=INFINITY), UNORDERED))
+            header = Header(progress=Progress(INFINITY))
+            yield exchange_rows(ingest.rows(Batch.empty(schema), header, UNORDERED))
 
         return rows.union(
             spark.range(0, 1, 1, 1).mapInArrow(end, EXCHANGE_COLUMNS)

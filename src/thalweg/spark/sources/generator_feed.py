@@ -11,21 +11,19 @@ from typing import ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError
 from thalweg.io.generated_events import EVENT_COLUMNS, TICK_US, GeneratedEvents
 from thalweg.model.batch import Batch
+from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.plan.nodes import Source
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.spark.sources.feed import load_reader
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 from thalweg.stream import Stream, source
 
 __all__ = ["Generator", "from_generator"]
@@ -41,6 +39,7 @@ class Generator:
     ticks_per_batch: int | None
     named: bool = True
     path: ClassVar[None] = None
+    fits_host: ClassVar[bool] = True
     times: ClassVar[None] = None
     makes_promises: ClassVar[bool] = False
 
@@ -105,56 +104,59 @@ class _Ticks(InputPartition):
         super().__init__(None)
 
 
-class _GeneratorReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"tick": next tick, "since": when the query first started, in milliseconds,
-    "ended": 0 or 1}."""
+@dataclass(frozen=True)
+class _TickOffset(Offset):
+    tick: int
+    """The next tick."""
+    since: int
+    """When the query first started, in milliseconds."""
+    ended: int
+    """1 where no tick follows, else 0."""
+
+
+class _GeneratorReader(
+    TypedOffsets[_TickOffset], DataSourceStreamReader, SupportsTriggerAvailableNow
+):
+    offset_type = _TickOffset
 
     def __init__(self, feed: Generator, ingest: AnyIngest) -> None:
         self._feed = feed
         self._ingest = ingest
 
-    def initialOffset(self) -> dict[str, int]:
-        return {"tick": 0, "since": int(time.time() * 1000), "ended": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
+    def initial(self) -> _TickOffset:
+        return _TickOffset(0, int(time.time() * 1000), 0)
 
     def prepareForTriggerAvailableNow(self) -> None:
         if self._feed.ticks is None:
             raise PlanError("from_generator: without ticks= there is no end to what is available.")
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latest(self, start: _TickOffset, limit: ReadLimit) -> _TickOffset:
         feed = self._feed
         if feed.ticks_per_batch is not None:
-            tick = start["tick"] + feed.ticks_per_batch
+            tick = start.tick + feed.ticks_per_batch
         else:
-            tick = max(start["tick"], (int(time.time() * 1000) - start["since"]) * 1000 // TICK_US)
+            tick = max(start.tick, (int(time.time() * 1000) - start.since) * 1000 // TICK_US)
         tick = tick if feed.ticks is None else min(tick, feed.ticks)
         ended = int(feed.ticks is not None and tick >= feed.ticks)
-        return {"tick": tick, "since": start["since"], "ended": ended}
+        return _TickOffset(tick, start.since, ended)
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        if end["tick"] == start["tick"] and end["ended"] == start["ended"]:
+    def parts(self, start: _TickOffset, end: _TickOffset) -> list[InputPartition]:
+        if end.tick == start.tick and end.ended == start.ended:
             return []
-        ends = end["ended"] > start["ended"]
         return [
-            _Ticks(partition, start["tick"], end["tick"], ends)
+            _Ticks(partition, start.tick, end.tick, ends=end.ended > start.ended)
             for partition in range(self._feed.events.partitions)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Ticks)
-        name = str(partition.partition)
         ticks = range(partition.begin, partition.end)
         batches = [self._feed.events.tick(partition.partition, tick) for tick in ticks]
         batch = Batch.concat(batches, EVENT_COLUMNS)
-        newest = int(batch.start.max()) if len(batch) else None
-        header = Header(
-            partition=name,
-            newest=newest,
-            cti=INFINITY if partition.ends else None,
+        header = Header.of_batch(
+            batch.with_progress(Progress(INFINITY)) if partition.ends else batch,
+            partition=str(partition.partition),
             begin=partition.begin,
             end=partition.end,
-            rows=len(batch),
         )
         yield exchange_rows(self._ingest.rows(batch, header, partition.begin))

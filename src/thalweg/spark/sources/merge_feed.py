@@ -1,9 +1,7 @@
 """One reader for all inputs of a merge.
 
 Spark cannot add a source to a query that runs. So all logs of a merge are read by one source, whose
-offset says how far each input was read and which entries of the registry were taken:
-
-    {"entries": 3, "chunks": 41, "inputs": {"one": [17, "run of one"], "two": [12, "run of two"]}}
+offset says how far each input was read and which entries of the registry were taken.
 
 An input that is attached or detached takes effect with the next offset, in every bucket at once,
 and after a restart Spark hands out the same offsets again. A DataFrame or topic takes part through
@@ -12,19 +10,15 @@ a query of its own that writes a log (`to="elements"`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError
 from thalweg.io.element_log import ElementLogReader, form_of_log
@@ -35,16 +29,15 @@ from thalweg.operators.merging.named_inputs import InputChange
 from thalweg.plan.merging import Broken, Level, MergePolicy
 from thalweg.plan.nodes import MergedSource
 from thalweg.plan.properties import StreamProperties
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.spark.sources.element_feed import checked_batch
 from thalweg.spark.sources.feed import load_reader
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 from thalweg.stream import Stream
 
 __all__ = ["MergedLogs", "merge_logs"]
-
-Offset = dict[str, Any]
 
 
 def merge_logs(
@@ -116,6 +109,7 @@ class MergedLogs:
     batches_per_batch: int
     named: bool = True
     path: ClassVar[None] = None
+    fits_host: ClassVar[bool] = False
     times: ClassVar[None] = None
     makes_promises: ClassVar[bool] = True
     ends: ClassVar[bool] = False
@@ -151,71 +145,98 @@ class _Taken(InputPartition):
         super().__init__(None)
 
 
-class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"entries": of the registry, "chunks": handed out, "inputs": {name: [position,
-    run]}}."""
+class _Position(NamedTuple):
+    """How far an input was read: the number of its next batch, and the run that wrote those
+    before."""
+
+    batch: int = 0
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class _MergeOffset(Offset):
+    entries: int = 0
+    """Of the registry: how many were taken."""
+    chunks: int = 0
+    """How many were handed out."""
+    inputs: Mapping[str, _Position] = field(default_factory=dict)
+
+    @classmethod
+    def of_log(cls, fields: Mapping[str, Any]) -> _MergeOffset:
+        inputs = {name: _Position(*position) for name, position in fields["inputs"].items()}
+        return cls(fields["entries"], fields["chunks"], inputs)
+
+    def of(self, name: str) -> _Position:
+        return self.inputs.get(name, _Position())
+
+
+class _MergeReader(TypedOffsets[_MergeOffset], DataSourceStreamReader, SupportsTriggerAvailableNow):
+    offset_type = _MergeOffset
 
     def __init__(self, feed: MergedLogs, ingest: AnyIngest, schema: pa.Schema, where: str) -> None:
         self._feed, self._ingest, self._schema, self._where = feed, ingest, schema, where
-        self._target: Offset | None = None
+        self._target: _MergeOffset | None = None
 
     def _registry(self) -> MergeRegistry:
         return MergeRegistry(Path(self._feed.registry))
 
-    def initialOffset(self) -> Offset:
-        return {"entries": 0, "chunks": 0, "inputs": {}}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
+    def initial(self) -> _MergeOffset:
+        return _MergeOffset()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._ahead(self.initialOffset(), limited=False)
+        self._target = self._ahead(self.initial(), limited=False)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latest(self, start: _MergeOffset, limit: ReadLimit) -> _MergeOffset:
         return self._ahead(start, limited=True)
 
-    def _ahead(self, start: Offset, *, limited: bool) -> Offset:
+    def _ahead(self, start: _MergeOffset, *, limited: bool) -> _MergeOffset:
         """What can be read now, from an offset on."""
         target = self._target
-        entries = self._registry().entries()[: None if target is None else target["entries"]]
+        entries = self._registry().entries()[: None if target is None else target.entries]
         if any(entry.candidate or entry.change is Change.SWITCH for entry in entries):
             raise PlanError(
                 f"{self._where}: the registry replaces a query by one with other answers. Only a "
                 "front of its own does that (thalweg.merging.SwitchedMerge, thalweg ha)."
             )
-        fresh = _joining(entries[start["entries"] :])
-        chunks = start["chunks"] + len(entries) - start["entries"]
+        fresh = _joining(entries[start.entries :])
+        chunks = start.chunks + len(entries) - start.entries
         inputs = {}
         for name, entry in inputs_after(entries).items():
-            position, run = (0, "") if name in fresh else start["inputs"].get(name, (0, ""))
-            reader = ElementLogReader(Path(str(entry.folder)), position, run or None)
-            count = reader.available()
-            if target is not None:
-                count = min(count, max(0, target["inputs"].get(name, (0, ""))[0] - position))
-            if limited:
-                count = min(count, self._feed.batches_per_batch)
-            if count and not run:
-                reader.take()
-                run = reader.run
-            inputs[name] = [position + count, run]
-            chunks += count
-        return {"entries": len(entries), "chunks": chunks, "inputs": inputs}
+            position = _Position() if name in fresh else start.of(name)
+            end = self._ahead_of(name, str(entry.folder), position, limited=limited)
+            chunks += end.batch - position.batch
+            inputs[name] = end
+        return _MergeOffset(len(entries), chunks, inputs)
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        entries = self._registry().entries()[: end["entries"]]
-        new = entries[start["entries"] :]
-        chunk = start["chunks"]
+    def _ahead_of(self, name: str, folder: str, position: _Position, *, limited: bool) -> _Position:
+        """How far one input can be read now."""
+        reader = ElementLogReader(Path(folder), position.batch, position.run or None)
+        count = reader.available()
+        if self._target is not None:
+            count = min(count, max(0, self._target.of(name).batch - position.batch))
+        if limited:
+            count = min(count, self._feed.batches_per_batch)
+        run = position.run
+        if count and not run:
+            reader.take()
+            run = reader.run or ""
+        return _Position(position.batch + count, run)
+
+    def parts(self, start: _MergeOffset, end: _MergeOffset) -> list[InputPartition]:
+        entries = self._registry().entries()[: end.entries]
+        new = entries[start.entries :]
+        chunk = start.chunks
         parts: list[InputPartition] = []
         if new:
             parts.append(_Changes(list(enumerate(new, chunk))))
             chunk += len(new)
         fresh, folders = _joining(new), inputs_after(entries)
         taken = []
-        for name, (position, run) in end["inputs"].items():
-            begin = 0 if name in fresh else start["inputs"].get(name, (0, ""))[0]
-            if position > begin:
-                taken.append(_Taken(name, str(folders[name].folder), run, begin, []))
-        left = {part.name: end["inputs"][part.name][0] - part.begin for part in taken}
+        for name, position in end.inputs.items():
+            begin = 0 if name in fresh else start.of(name).batch
+            if position.batch > begin:
+                taken.append(_Taken(name, str(folders[name].folder), position.run, begin, []))
+        left = {part.name: end.of(part.name).batch - part.begin for part in taken}
         while any(left.values()):  # one batch of each input in turn
             for part in taken:
                 if left[part.name]:
@@ -228,7 +249,7 @@ class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, _Changes):
             for chunk, entry in partition.entries:
                 change = InputChange.JOINS if entry.joins else InputChange.LEAVES
-                header = Header(partition=entry.name, change=str(change), since=entry.since)
+                header = Header(partition=entry.name, change=change, since=entry.since)
                 yield exchange_rows(self._ingest.rows(Batch.empty(self._schema), header, chunk))
             return
         assert isinstance(partition, _Taken)
@@ -237,8 +258,8 @@ class _MergeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             number = reader.position
             where = f"{self._where}, input {partition.name!r}"
             batch = checked_batch(reader.take(), self._schema, where)
-            header = Header.of_progress(
-                batch.progress,
+            header = Header(
+                progress=batch.progress,
                 partition=partition.name,
                 begin=number,
                 end=number + 1,

@@ -8,54 +8,39 @@ nothing new; cuts that were made are read without it.
 
 Spark 4.3 was not seen to call `commit` of a Python source. It asks what follows an offset only when
 the micro-batch that ends there is in its commit log, so asking is the commit.
-
-Staleness ends when the sink has returned for a micro-batch: the driver reports it
-(`finish_batches`).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError, ReceiverError, StateError
 from thalweg.freshness.cuts import Cut
 from thalweg.freshness.receiver_client import ReceiverClient
-from thalweg.freshness.receiver_process import ensure_receiver, is_running
+from thalweg.freshness.receiver_links import ReceiverLink
+from thalweg.freshness.receiver_process import ensure_receiver
 from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.conflation import Conflation
-from thalweg.shards.exchange.chunks import Header
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns
 from thalweg.spark.sources.feed import Feed, load_reader
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 from thalweg.stream import Stream
 
-__all__ = [
-    "Received",
-    "bind_queues",
-    "close_links",
-    "finish_batches",
-    "receiver_of",
-    "silent_receivers",
-]
-
-_TIMEOUT_S = 10.0
-Offset: TypeAlias = dict[str, int | str]
+__all__ = ["Received", "bind_queues", "receiver_of"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +53,7 @@ class Received:
     conflation: Conflation | None = None
     named: bool = True
     path: ClassVar[None] = None
+    fits_host: ClassVar[bool] = False
     makes_promises: ClassVar[bool] = True
     ends: ClassVar[bool] = False
 
@@ -148,54 +134,6 @@ def receiver_of(query: Stream | Node, source: str | None = None) -> ReceiverClie
     return ReceiverClient.of(feed.folder)
 
 
-def finish_batches(feeds: Iterable[Received]) -> None:
-    """The sink has returned: what the micro-batch read is delivered. A receiver that does not
-    answer measures nothing."""
-    for feed in feeds:
-        with contextlib.suppress(ReceiverError):
-            _CLIENTS.setdefault(feed.folder, _Link(feed.folder)).ask().finish()
-
-
-def close_links(feeds: Iterable[Received]) -> None:
-    """A query has ended: the driver needs its receivers no more."""
-    for feed in feeds:
-        link = _CLIENTS.pop(feed.folder, None)
-        if link is not None:
-            link.close()
-
-
-def silent_receivers(feeds: Iterable[Received]) -> list[str]:
-    """Warnings about receivers that do not run: their senders are turned away."""
-    return [
-        f"no receiver runs in {feed.folder}: rows cannot be sent. Start it: thalweg receive "
-        f"{feed.folder}"
-        for feed in feeds
-        if not is_running(Path(feed.folder))
-    ]
-
-
-class _Link:
-    """A connection to the receiver of a folder, made anew when it was lost."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-        self._client: ReceiverClient | None = None
-
-    def ask(self) -> ReceiverClient:
-        if self._client is None or self._client.is_lost:
-            self._client = ReceiverClient.of(self._folder, timeout_s=_TIMEOUT_S)
-        return self._client
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-
-_CLIENTS: dict[str, _Link] = {}
-"""By folder: the connections of the driver."""
-
-
 @dataclass(frozen=True)
 class _CutJob:
     feed: Received
@@ -219,12 +157,20 @@ class _Part(InputPartition):
         super().__init__(None)
 
 
-class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"cut": number of the last cut, "queue": identity}."""
+@dataclass(frozen=True)
+class _CutOffset(Offset):
+    cut: int
+    """The number of the last cut."""
+    queue: str
+    """The identity of the queue."""
+
+
+class _CutReader(TypedOffsets[_CutOffset], DataSourceStreamReader, SupportsTriggerAvailableNow):
+    offset_type = _CutOffset
 
     def __init__(self, job: _CutJob) -> None:
         self._job = job
-        self._link: _Link | None = None
+        self._link: ReceiverLink | None = None
         self._committed = 0
         self._left: int | None = None
         """With the trigger `available now`: rows that waited when the query began."""
@@ -234,20 +180,17 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _receiver(self) -> ReceiverClient:
         if self._link is None:
-            self._link = _Link(self._job.feed.folder)
-        return self._link.ask()
+            self._link = ReceiverLink(self._job.feed.folder)
+        return self._link.client()
 
-    def initialOffset(self) -> Offset:
+    def initial(self) -> _CutOffset:
         return self._offset(self._receiver().status()["committed"])
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         status = self._receiver().status()
         self._left = status["waiting"] + sum(cut.rows for cut in self._receiver().open_cuts())
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+    def latest(self, start: _CutOffset, limit: ReadLimit) -> _CutOffset:
         after = self._number(start)
         if self._left is not None and self._left <= 0:
             return self._offset(after)
@@ -264,7 +207,7 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._left -= cut.rows
         return self._offset(cut.number)
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+    def parts(self, start: _CutOffset, end: _CutOffset) -> list[InputPartition]:
         first, last = self._number(start) + 1, self._number(end)
         with contextlib.suppress(ReceiverError):
             self._receiver().begin(last)
@@ -285,8 +228,8 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ) from None
             batch, header = job.feed.times.chunk(rows, job.schema, job.where)
             promise = Cut.promise_of(rows)
-            cut_header = Header.of_progress(
-                NO_PROGRESS if promise is None else Progress(promise),
+            cut_header = Header(
+                progress=NO_PROGRESS if promise is None else Progress(promise),
                 newest=header.newest,
                 begin=number - 1,
                 end=number,
@@ -294,9 +237,9 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             yield exchange_rows(job.ingest.rows(batch, cut_header, number))
 
-    def commit(self, end: Offset) -> None:
+    def commit(self, end: dict[str, Any]) -> None:
         with contextlib.suppress(ReceiverError):  # it comes again with the next one
-            self._commit(self._number(end))
+            self._commit(self._number(_CutOffset.of_log(end)))
 
     def _commit(self, number: int) -> None:
         if number > self._committed:
@@ -307,14 +250,14 @@ class _CutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._link is not None:
             self._link.close()
 
-    def _offset(self, number: int) -> Offset:
-        return {"cut": number, "queue": self._job.queue}
+    def _offset(self, number: int) -> _CutOffset:
+        return _CutOffset(number, self._job.queue)
 
-    def _number(self, offset: Offset) -> int:
-        if offset["queue"] != self._job.queue:
+    def _number(self, offset: _CutOffset) -> int:
+        if offset.queue != self._job.queue:
             raise StateError(
                 f"{self._job.where}: the checkpoint was made with another queue than the one in "
                 f"{self._job.feed.folder}. Give the folder it was started with, or a new "
                 "checkpoint."
             )
-        return int(offset["cut"])
+        return offset.cut

@@ -80,11 +80,11 @@ def from_files(
     """Files of events (`parquet`, `arrow`, `csv`, `json`), new ones as they arrive, each read once.
 
     `folder` is a folder with its folders (`day=1/` makes a column `day`), one file or a glob, here
-    or in a store that Arrow knows (`s3://...`). The format is told by the suffixes unless `format`
-    says it; text may be compressed. `columns` is the schema of the files; by default that of a file
-    that is already there. `finish` says that the stream ends with the files that are there when a
-    query with the trigger `"available now"` starts. `bad="skip"` passes over records of CSV and
-    JSON lines that cannot be read, and rows without a time; they are counted, and go to
+    or in a store that Arrow reaches (`s3://...`). The format follows from the suffixes unless
+    `format` is given; text may be compressed. `columns` is the schema of the files; by default that
+    of a file that is already there. `finish` says that the stream ends with the files that are
+    there when a query with the trigger `"available now"` starts. `bad="skip"` passes over records
+    of CSV and JSON lines that cannot be read, and rows without a time; they are counted, and go to
     `start(dead=...)`. `nulls` are the texts of CSV that stand for null. A file of text is read when
     it has not changed for `settle`; what is passed over is in `status().warnings`. At most `tasks`
     tasks read a micro-batch, fewer where there is little to read.

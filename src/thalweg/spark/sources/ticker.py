@@ -21,20 +21,18 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Ingress, Source
-from thalweg.shards.exchange.chunks import UNORDERED, Header
+from thalweg.shards.exchange.chunk import UNORDERED
+from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.reports.asks import ask_time, asks_file
 from thalweg.spark.sources.feed import load_reader
+from thalweg.spark.sources.offsets import Offset, TypedOffsets
 
 __all__ = ["period_of", "with_ticker"]
 
@@ -90,9 +88,16 @@ class _Tick(InputPartition):
         super().__init__(None)
 
 
-class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are {"tick": how many periods the clock has passed, "asked": whether for a
-    promise}."""
+@dataclass(frozen=True)
+class _ClockOffset(Offset):
+    tick: int
+    """How many periods the clock has passed."""
+    asked: int = 0
+    """1 where the last tick asks for a promise, else 0."""
+
+
+class _Ticker(TypedOffsets[_ClockOffset], DataSourceStreamReader, SupportsTriggerAvailableNow):
+    offset_type = _ClockOffset
 
     def __init__(
         self, ingest: AnyIngest, source: Source, period_us: int, asks: Path | None
@@ -106,28 +111,24 @@ class _Ticker(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _now(self) -> int:
         return time.time_ns() // 1_000 // self._period
 
-    def initialOffset(self) -> dict[str, int]:
-        """Before every tick, whenever it is asked: the first micro-batch tells the time, and tells
-        the same if it runs again."""
-        return {"tick": 0, "asked": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()
+    def initial(self) -> _ClockOffset:
+        """Before every tick, whenever Spark calls it: the first micro-batch has the time, and the
+        same time if it runs again."""
+        return _ClockOffset(0)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._now()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latest(self, start: _ClockOffset, limit: ReadLimit) -> _ClockOffset:
         if self._asks is not None and self._target is None:
             now = time.time_ns() // 1_000
             when = ask_time(self._asks, self._source.name)
-            return start if when is None or now < when else {"tick": self._now(), "asked": 1}
+            return start if when is None or now < when else _ClockOffset(self._now(), 1)
         now = self._now() if self._target is None else self._target
-        return {"tick": max(start["tick"], now), "asked": 0}
+        return _ClockOffset(max(start.tick, now))
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        passed = end["tick"] > start["tick"]
-        return [_Tick(end["tick"], bool(end.get("asked")))] if passed else []
+    def parts(self, start: _ClockOffset, end: _ClockOffset) -> list[InputPartition]:
+        return [_Tick(end.tick, bool(end.asked))] if end.tick > start.tick else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Tick)

@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from thalweg.shards.exchange.chunks import Chunk
-from thalweg.shards.host.stage_runner import HostSpec, StageRunner
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.host.host_spec import HostSpec
+from thalweg.shards.host.stage_runner import StageRunner
 from thalweg.shards.worker.newest import Newest
 from thalweg.spark.stages.processor import STATE, chunk_of, exchange_row, micro_batch_time
 from thalweg.spark.stages.sent_state import sent

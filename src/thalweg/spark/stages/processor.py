@@ -14,7 +14,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from thalweg.shards.exchange.chunks import Chunk, ExchangeRow
+from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
 from thalweg.shards.output.rows import OutputRow
 from thalweg.shards.worker.fragment_bucket import FragmentBucket, FragmentSpec
 from thalweg.shards.worker.newest import Newest

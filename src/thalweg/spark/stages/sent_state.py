@@ -14,7 +14,7 @@ from typing import Any, cast
 from pyspark.sql.streaming.stateful_processor import MapState
 
 from thalweg.errors import StateError
-from thalweg.shards.state.slices import Store
+from thalweg.shards.state.store import Store
 
 __all__ = ["SentState", "sent"]
 

@@ -1,57 +1,18 @@
-"""The arguments of `start`: where answers go, in which form, and when a micro-batch runs. What
-makes no sense is refused before Spark is started."""
+"""When a micro-batch runs: the words of `start` as arguments of Spark's trigger."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from thalweg.errors import PlanError, WindowError, did_you_mean
 from thalweg.model.time import duration_us
-from thalweg.shards.output.typed_rows import FORMS
 
-__all__ = ["FILE_FORMATS", "require_output", "require_sink", "trigger_arguments"]
+__all__ = ["trigger_arguments"]
 
-FILE_FORMATS = ("parquet", "orc", "csv", "json", "text", "avro", "delta", "iceberg")
-_SINKS = ("memory", "console", "noop", "elements", *FILE_FORMATS)
 _TRIGGERS = ("at once", "available now", "once", "10 seconds")
 _ARGUMENTS = ("processingTime", "availableNow", "once")
-
-
-def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
-    """Refuse a place for answers that there is not."""
-    if callable(to):
-        if path is not None:
-            raise PlanError(
-                "path= goes with a file format; a function knows itself where to write."
-            )
-        return
-    if to not in _SINKS and "." not in to:
-        raise PlanError(
-            f"to={to!r} is no place for answers{did_you_mean(str(to), _SINKS)} There are "
-            f"{', '.join(_SINKS)}, and any function of a DataFrame and the number of its "
-            "micro-batch."
-        )
-    if to in ("memory", "console", "noop"):
-        if path is not None:
-            raise PlanError(f"to={to!r} writes no files; leave path= out, or say to='parquet'.")
-    elif path is None:
-        raise PlanError(f"to={to!r} needs a path.")
-    elif to == "elements" and "://" in path:
-        raise PlanError(
-            f"to='elements' writes a folder of this machine, and {path!r} is elsewhere: a batch "
-            "must appear whole, by renaming."
-        )
-
-
-def require_output(output: str) -> None:
-    """Refuse a form of answers that there is not."""
-    if output not in (*FORMS, "packed"):
-        raise PlanError(
-            f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
-            f"{output!r}."
-        )
 
 
 def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
