@@ -90,6 +90,8 @@ class Aggregate(ABC):
     """Whether it needs numbers."""
     compares: ClassVar[Literal["of", "by"] | None] = None
     """Whose values it compares, so that they need an order."""
+    ignores_repeats: ClassVar[bool] = False
+    """Whether a value that comes again changes nothing."""
     counts_rows: ClassVar[bool] = False
     """Whether, of nothing in particular, it is the number of rows."""
     plain_sums: ClassVar[tuple[PlainSum, ...]] = ()

@@ -142,10 +142,10 @@ class GroupReader(RowReader):
             self.source.refuse_node(node, f"{name}(DISTINCT ...) takes one value; got {len(args)}.")
         value = rows.convert(args[0])
         with self.source.at(node):
-            if name in ("min", "max"):
-                aggregate_call = build_call(name, [value], condition)
-                aggregate_call.type_in(lifetime_schema(self.relation.stream.schema))
-                return self.named(name, aggregate_call)
+            plain = build_call(name, [value], condition) if arity_of(name) == 1 else None
+            if plain is not None and plain.aggregate.ignores_repeats:
+                plain.type_in(lifetime_schema(self.relation.stream.schema))
+                return self.named(name, plain)
             if name not in DISTINCT:
                 raise PlanError(
                     f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min "
