@@ -26,7 +26,7 @@ ON_ERROR = ("fail", "skip")
 
 
 class ModuleOperator:
-    """What is true of every operator that runs a module: its inputs, and what may be asked of
+    """What is true of every operator that runs a module: its inputs, and the choices that fit
     it."""
 
     input: Node

@@ -100,7 +100,8 @@ class Panes(GroupedOperator):
 
     @property
     def before_exchange(self) -> bool:
-        """Sums of rows of one batch; `fragments` asks whether all of a batch may go together."""
+        """Sums of rows of one batch; `shards.fragments` decides whether all of a batch may go
+        together."""
         return True
 
     @property

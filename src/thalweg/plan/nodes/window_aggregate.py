@@ -41,8 +41,8 @@ class WindowAggregate(WindowOperator):
     possible."""
     expected: Volume | None = None
     sources: str | None = None
-    """The column that tells where a row came from: an adaptive evaluation watches how far sources
-    lie apart."""
+    """The column with the origin of a row: an adaptive evaluation measures how far origins lie
+    apart."""
 
     evaluation: str | None = None
     """The strategy that the plan decided on: set once, when it is rewritten
