@@ -30,7 +30,6 @@ __all__ = [
     "encode_together",
     "equal_pairs",
     "ones",
-    "rows_bytes",
     "sparse_codes",
     "take_column",
     "take_rows",
@@ -144,11 +143,6 @@ def copy_rows(rows: Rows) -> Rows:
     if rows.num_rows < 2:
         return take_rows(rows, np.arange(rows.num_rows))
     return pa.concat_batches([rows.slice(0, 1), rows.slice(1)])  # copies bytes, not values
-
-
-def rows_bytes(rows: Rows) -> int:
-    """Bytes that the rows themselves take, whatever buffer they are a slice of."""
-    return int(rows.nbytes)
 
 
 def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int]:
