@@ -526,7 +526,12 @@ MISTAKES: list[tuple[str, Callable[[], object], type[PlanError], str]] = [
         "pyarrow schema",
     ),
     ("source empty", lambda: source("s", {}), PlanError, "at least one column"),
-    ("source late", lambda: source("s", {"a": "int64"}, late="ignore"), PlanError, "'drop'"),
+    (
+        "source late",
+        lambda: source("s", {"a": "int64"}, late="ignore"),
+        PlanError,
+        "late must be one of error, drop, adjust, side",
+    ),
     (
         "source disorder",
         lambda: source("s", {"a": "int64"}, disorder="-1 s"),

@@ -140,6 +140,8 @@ def test_mistakes_are_refused_when_the_pattern_is_written() -> None:
         S.detect(tw.event("true", keep={"tops": "v"}), within=5, registers={"top": "int64"})
     with pytest.raises(TypeMismatchError, match="'top' is int64"):
         S.detect(tw.event("true", keep={"top": "x"}), within=5, registers={"top": "int64"})
+    with pytest.raises(PlanError, match=r"simultaneous must be one of sequence, set\. .*'sets'"):
+        S.detect(LETTER["a"], within=5, simultaneous="sets")  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="simultaneous"):
         S.detect(tw.no_event("v = 1"), within=5, registers={"top": "int64"})
     with pytest.raises(PlanError, match="name the register otherwise"):

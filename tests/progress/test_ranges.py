@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,7 +22,7 @@ from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
 from thalweg.model.progress import Progress
 from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.punctuation import Punctuation, Range, before, punctuation, within
-from thalweg.model.range_promises import RangePromises
+from thalweg.model.range_promises import RangePromises, find_promised
 from thalweg.model.soundness import assert_sound
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.shards.local_engine import DividedEngine
@@ -29,6 +30,12 @@ from thalweg.shards.local_engine import DividedEngine
 ENGINES: dict[str, Callable[..., Any]] = {"in-process": tw.Engine, "divided": DividedEngine}
 both = pytest.mark.parametrize("engine", ENGINES)
 Port = int | None
+
+
+def _found(ranges: RangePromises, column: pa.Array) -> list[int]:
+    """What is promised to each value of a column."""
+    found: list[int] = find_promised([ranges], np.zeros(len(column), np.int64), [column]).tolist()
+    return found
 
 
 def source(name: str = "s", **facts: Any) -> tw.Stream:
@@ -387,7 +394,7 @@ def test_range_promises_are_what_they_are_at_every_value(seed: int) -> None:
     ]
     for ranges, model in cases:
         assert {v: ranges.of(v) for v in values} == model
-        assert ranges.of_values(pa.array(values, pa.int32())).tolist() == list(model.values())
+        assert _found(ranges, pa.array(values, pa.int32())) == list(model.values())
         assert ranges.least == min(t for v, t in model.items() if v is not None)
         assert ranges.least_within(1, 4) == min(model[v] for v in (1, 2, 3))
         assert all(a != b for a, b in zip(ranges.times, ranges.times[1:], strict=False))
@@ -409,6 +416,6 @@ def test_ranges_of_any_type_that_has_an_order() -> None:
     ]:
         ranges = RangePromises.over(low, None, 7)
         column = pa.array([low, None], kind)
-        assert ranges.of_values(column).tolist() == [7, MIN_TIME]
+        assert _found(ranges, column) == [7, MIN_TIME]
         told = Progress(3, ("k",), areas=AreaPromises.over({}, {"k": (low, None)}, 7))
         assert progress_of_text(progress_text(told)) == told

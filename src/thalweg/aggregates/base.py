@@ -5,9 +5,9 @@
     over_ranges   partial results of neighbouring rows become one, for many ranges at once
     result        the value of each partial result
 
-An aggregate is a frozen value that knows neither windows nor queries. Whatever evaluates windows
-uses these methods alone, so that one class in one file is all there is to a new aggregate. The
-methods work on whole columns. Partial results must not depend on how rows were divided: `merge`
+An aggregate is a frozen value that does not depend on windows or queries. Whatever evaluates
+windows uses these methods alone, so that a new aggregate is one class in one file. The methods work
+on whole columns. Partial results must not depend on how rows were divided: `merge`
 is associative and commutative, bit by bit.
 """
 
@@ -84,12 +84,14 @@ class Aggregate(ABC):
     grows: ClassVar[bool] = False
     """Whether partial results grow with the distinct values of their rows."""
     repeatable: ClassVar[bool] = True
-    """Whether the same rows always give the same value; what does not must be remembered to be
-    taken back."""
+    """Whether the same rows always give the same value; a value that may differ must be
+    kept until it is taken back."""
     numeric: ClassVar[bool] = False
     """Whether it needs numbers."""
     compares: ClassVar[Literal["of", "by"] | None] = None
     """Whose values it compares, so that they need an order."""
+    ignores_repeats: ClassVar[bool] = False
+    """Whether a value that comes again changes nothing."""
     counts_rows: ClassVar[bool] = False
     """Whether, of nothing in particular, it is the number of rows."""
     plain_sums: ClassVar[tuple[PlainSum, ...]] = ()
@@ -153,7 +155,7 @@ class Aggregate(ABC):
 
     @property
     def parameters(self) -> tuple[object, ...]:
-        """What is shown after its arguments; with the class, what tells two aggregates apart."""
+        """What is shown after its arguments; with the class, the identity of an aggregate."""
         return ()
 
     def __repr__(self) -> str:

@@ -76,6 +76,7 @@ class Min(_Extreme):
 
     name = "min"
     compares = "of"
+    ignores_repeats = True
 
     def fields(self, of: pa.DataType | None, by: pa.DataType | None) -> list[pa.Field]:
         return [pa.field("value", of)]

@@ -269,7 +269,7 @@ class Limbs:
         high, middle, low = (tall[top - i, at].astype(np.uint64) for i in range(3))
         bits = np.frexp(high.astype(np.float64))[1].astype(np.uint64)
         # The 64 bits from the highest one on; what lies below only matters as "there is more",
-        # which the lowest bit tells: a double has 53.
+        # which the lowest bit holds: a double has 53.
         lead = (high << (np.uint64(63) - bits)) << np.uint64(1)
         lead |= (middle << np.uint64(32)) >> bits
         lead |= low >> bits

@@ -3,7 +3,7 @@
 A sum of whole numbers is two columns: the sum modulo 2^64, and the sum of the values' upper halves,
 rounded, which is zero as long as all values are below 2^31. Together they are the exact sum of up
 to 2^32 values of 64 bits, whatever was added and taken away in between; a sum that does not fit the
-result is refused when it is asked for. Floats: see `limbs`; the sum of a single value is the value.
+result is refused when it is made. Floats: see `limbs`; the sum of a single value is the value.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ _PART_NAMES = {
 
 
 def part(name: str) -> Callable[[Datum], Datum]:
-    """`year`, `hour` and their kind, as functions of their own."""
+    """`year`, `hour` and other parts, as functions of their own."""
     run = _PARTS[name]
 
     def apply(value: Datum) -> Datum:

@@ -26,7 +26,6 @@ __all__ = [
     "common_type",
     "constant",
     "convert",
-    "is_constant",
     "kind_of",
     "meet",
     "moment",
@@ -279,10 +278,6 @@ def truth(value: Datum) -> Datum:
             f"a condition (true or false) is needed, not {value.type}; compare it with something"
         )
     return value.cast(pa.bool_())
-
-
-def is_constant(value: Datum) -> bool:
-    return isinstance(value, pa.Scalar)
 
 
 def constant(value: Datum, what: str) -> object:

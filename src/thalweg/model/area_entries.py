@@ -60,16 +60,16 @@ def find_entries(
     if not names:
         return np.zeros(size, np.int64)
     held = [columns[name] for name in names]
-    asked = [
+    wanted = [
         pa.array(list(values), column.type)
         for values, column in zip(zip(*entries, strict=True), held, strict=True)
     ]
     if len(held) == 1 and _is_looked_up(held[0].type):
-        found = pc.index_in(held[0], value_set=asked[0]).cast(pa.int64()).fill_null(-1)
+        found = pc.index_in(held[0], value_set=wanted[0]).cast(pa.int64()).fill_null(-1)
         return np.asarray(found.to_numpy(zero_copy_only=False))
-    own, theirs, codes = encode_together(held, asked, (size, len(entries)))
+    own, of_entries, codes = encode_together(held, wanted, (size, len(entries)))
     which = np.full(codes, -1)
-    which[theirs] = np.arange(len(entries))
+    which[of_entries] = np.arange(len(entries))
     return which[own]
 
 

@@ -105,10 +105,6 @@ class RangePromises:
         found = self.at(value)
         return found if isinstance(found, int) else found.of(*inner)
 
-    def of_values(self, *columns: pa.Array) -> Times:
-        """What is promised to each row of some columns."""
-        return find_promised([self], np.zeros(len(columns[0]), np.int64), columns)
-
     def merge(self, other: RangePromises) -> RangePromises:
         """Both promises together."""
         return _ranges(join_promised(self, other, max))

@@ -30,7 +30,6 @@ __all__ = [
     "encode_together",
     "equal_pairs",
     "ones",
-    "rows_bytes",
     "sparse_codes",
     "take_column",
     "take_rows",
@@ -90,7 +89,7 @@ def take_column(column: pa.Array, indices: Codes) -> pa.Array:
     if not missing and kind.id in _PLAIN:
         values = column.to_numpy().take(indices)
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-    if missing and missing == len(column):  # digits of sums that need none: lists are dear
+    if missing and missing == len(column):  # digits of sums that need none: lists are expensive
         return pa.nulls(len(indices), column.type)
     return column.take(pa.array(indices))
 
@@ -146,11 +145,6 @@ def copy_rows(rows: Rows) -> Rows:
     return pa.concat_batches([rows.slice(0, 1), rows.slice(1)])  # copies bytes, not values
 
 
-def rows_bytes(rows: Rows) -> int:
-    """Bytes that the rows themselves take, whatever buffer they are a slice of."""
-    return int(rows.nbytes)
-
-
 def encode(columns: Sequence[pa.Array | Times], length: int) -> tuple[Codes, int]:
     """A dense code per row such that rows with equal values in all columns get the same code, and
     how many codes there are.
@@ -182,7 +176,7 @@ def sparse_codes(columns: Sequence[pa.Array | Times]) -> tuple[Codes, int]:
             codes, size = _dense(codes, size)
         if size * more_size >= _COMBINE_LIMIT:
             more, more_size = _dense(more, more_size)
-        # in place: the first codes are new, and large arrays are dear to allocate
+        # in place: the first codes are new, and large arrays are expensive to allocate
         np.multiply(codes, more_size, out=codes)
         np.add(codes, more, out=codes)
         size *= more_size

@@ -20,8 +20,8 @@ __all__ = [
     "as_ticks",
     "clock_of",
     "refuse_time_column",
+    "resolve_expression",
     "time_columns",
-    "understood",
     "with_clock",
 ]
 
@@ -66,7 +66,7 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
     return expr.with_parts([with_clock(part, clock) for part in expr.parts()])
 
 
-def understood(expr: Expr, node: Node) -> Expr:
+def resolve_expression(expr: Expr, node: Node) -> Expr:
     """What a user wrote over the rows of a node: names with dots as fields, times as timestamps."""
     found = with_fields(expr, node.schema)
     for name in sorted(found.columns() - _TIMES):

@@ -1,5 +1,5 @@
-"""`explain()`: a plan as text. What was asked, what is known about every stream in it, and what the
-rules made of it.
+"""`explain()`: a plan as text. The query as it was written, the properties of every stream in it,
+and what the rules made of it.
 
     logical plan
       window_aggregate-1  tumbling(10) by src: n = count()

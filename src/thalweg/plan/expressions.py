@@ -1,4 +1,4 @@
-"""What plans need to know about expressions: which column goes where, and what can fail."""
+"""Facts about expressions that plans use: which column goes where, and what can fail."""
 
 from __future__ import annotations
 

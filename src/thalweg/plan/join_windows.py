@@ -45,7 +45,7 @@ _SAMPLE = np.arange(-1_000, 1_001)
 
 
 class JoinWindow(ABC):
-    """Which rows of two streams may meet. A kind of one's own is a frozen class with two lifetimes;
+    """Which rows of two streams may meet. A new kind is a frozen class with two lifetimes;
     everything else follows from them."""
 
     __slots__ = ()
@@ -188,7 +188,7 @@ def widjoin(
         if not is_monotone_in(expr, {"i"}):
             raise WindowError(
                 f"widjoin: the {name} window {expr} must not fall while i rises; else no row could "
-                "ever be forgotten."
+                "ever be dropped."
             )
     pairs = WindowPairs(_grid(left), _grid(right), first, last)
     _check(pairs)

@@ -189,11 +189,11 @@ def multi_join(
         last = (
             None if predicate is None or name != names[-1] else predicate.rename(passed_on(columns))
         )
-        ours = tuple(prefixed(key, names[0]) for key in keys[names[0]])
+        left_keys = tuple(prefixed(key, names[0]) for key in keys[names[0]])
         joined = Join(
             joined,
             other,
-            ours,
+            left_keys,
             tuple(prefixed(key, name) for key in keys[name]),
             last,
             result=columns,

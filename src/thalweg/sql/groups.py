@@ -61,7 +61,8 @@ class GroupReader(RowReader):
         return super().convert(node)
 
     def edge(self, node: exp.Expr) -> Expr | None:
-        """TUMBLE_START(ts, ...) and its kind, and Spark's window.start: an edge of the window."""
+        """An edge of the window: TUMBLE_START(ts, ...) and similar functions, Spark's
+        window.start."""
         if isinstance(node, exp.Column) and node.text("table") == "window":
             return self.names.get(f"window_{node.name}")
         if not isinstance(node, exp.Anonymous) or not isinstance(node.this, str):
@@ -137,15 +138,15 @@ class GroupReader(RowReader):
         rows: RowReader,
         condition: Expr | None,
     ) -> Expr:
-        """count(DISTINCT x) and its kind."""
+        """count(DISTINCT x), sum(DISTINCT x) and so on."""
         if len(args) != 1:
             self.source.refuse_node(node, f"{name}(DISTINCT ...) takes one value; got {len(args)}.")
         value = rows.convert(args[0])
         with self.source.at(node):
-            if name in ("min", "max"):
-                aggregate_call = build_call(name, [value], condition)
-                aggregate_call.type_in(lifetime_schema(self.relation.stream.schema))
-                return self.named(name, aggregate_call)
+            plain = build_call(name, [value], condition) if arity_of(name) == 1 else None
+            if plain is not None and plain.aggregate.ignores_repeats:
+                plain.type_in(lifetime_schema(self.relation.stream.schema))
+                return self.named(name, plain)
             if name not in DISTINCT:
                 raise PlanError(
                     f"{name}(DISTINCT ...) is not known here; there are {', '.join(DISTINCT)}, min "

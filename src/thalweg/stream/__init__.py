@@ -7,7 +7,7 @@
 <Stream window_aggregate (src string, n int64, bytes int64)>
 
 A `Stream` wraps one logical node and never changes: every method gives a new stream. Whatever
-cannot work (a column nobody has, a sum of text, a window of no length) is refused on the line that
+cannot work (an unknown column, a sum of text, a window of no length) is refused on the line that
 says it.
 """
 

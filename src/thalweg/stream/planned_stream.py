@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import Column, Expr, ExprLike, as_expr
-from thalweg.plan.clock import refuse_time_column, understood
+from thalweg.plan.clock import refuse_time_column, resolve_expression
 from thalweg.plan.drawing import mermaid
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Named, Node
@@ -98,7 +98,7 @@ class PlannedStream:
 
     def _read(self, value: ExprLike) -> Expr:
         """An expression over the rows of this stream, as its user means it."""
-        found = understood(as_expr(value), self.node)
+        found = resolve_expression(as_expr(value), self.node)
         if isinstance(value, str):
             self._refuse_quoted_text(found, value)
         return found

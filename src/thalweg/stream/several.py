@@ -53,8 +53,8 @@ def merge(
     result can follow all of them.
 
     The level (R0 to R4) is inferred from what is known of the streams; `explain()` says why. With
-    `groups`, or where the plan knows them, there is at most one row for a group and start. For
-    streams that come and go while a query runs there is `thalweg.merging.Merger`.
+    `groups`, or where they follow from the plan, there is at most one row for a group and start.
+    For streams that come and go while a query runs there is `thalweg.merging.Merger`.
     """
     found = [require_stream(stream, "merge").node for stream in streams]
     policy = MergePolicy(insert, revise, missing, duration_us(lag, what="merge: lag"), share)

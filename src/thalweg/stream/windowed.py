@@ -15,7 +15,7 @@ from thalweg.model.time import Duration
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import Handling, ModuleLike, ModuleUse, apply_node
-from thalweg.plan.clock import understood
+from thalweg.plan.clock import resolve_expression
 from thalweg.plan.expressions import START
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.panes import Flush, Table, in_panes
@@ -26,7 +26,7 @@ from thalweg.plan.window_joins import (
 )
 from thalweg.stream import streams
 from thalweg.stream.arguments import filled_groups, refuse_moved, shown_columns
-from thalweg.windows import HoppingWindow, SessionWindow, Window, WindowKind
+from thalweg.windows import Window, WindowKind
 
 if TYPE_CHECKING:
     from thalweg.stream.streams import Stream
@@ -65,7 +65,7 @@ class WindowedStream:
         """The same windows, with the number of tuples a window and groups a pane to expect: what
         the choice of an evaluation rests on.
 
-        `sources` names the column that tells where a row came from, where some sources are behind
+        `sources` names the column with the origin of a row, where some origins are behind
         others: an adaptive evaluation then takes into account what has not come yet.
         """
         return replace(
@@ -97,7 +97,7 @@ class WindowedStream:
     def with_id(self, name: str) -> WindowedStream:
         """The same windows; `name` is the column for a window's id, where windows have one: window
         w over time ends `hop * (w + 1)` after the origin."""
-        if not isinstance(self.window, WindowKind | HoppingWindow):
+        if not isinstance(self.window, WindowKind) and self.window.grid is None:
             raise WindowError(
                 f"with_id: the id of a window of {self.window} is its start; read `_start` of the "
                 "answers."
@@ -173,8 +173,9 @@ class WindowedStream:
 
     def _numbered(self, answers: Stream) -> Stream:
         """Answers of windows on a grid with the ids of the windows."""
-        window, name = self.window, self.id_column
-        if name is None or not isinstance(window, HoppingWindow):
+        name = self.id_column
+        window = None if isinstance(self.window, WindowKind) else self.window.grid
+        if name is None or window is None:
             return answers
         number = (col(START) + (window.size - window.origin)) // window.hop - 1
         rest = [column for column in answers.schema.names if column not in self.keys]
@@ -225,7 +226,7 @@ class WindowedStream:
         """An aggregate over the rows of this stream, as its user means it."""
 
         def read(expr: Expr | None) -> Expr | None:
-            return None if expr is None else understood(expr, self.node)
+            return None if expr is None else resolve_expression(expr, self.node)
 
         return replace(call, of=read(call.of), by=read(call.by), where=read(call.where))
 
@@ -276,10 +277,6 @@ class WindowedStream:
         """The rows of each window with the k best values of `by`; ties are kept whole."""
         if isinstance(k, bool) or not isinstance(k, int):
             raise WindowError(f"top_k: k must be a whole number; got {k!r}.")
-        if isinstance(self.window, SessionWindow):
-            raise WindowError(
-                "top_k: sessions have no ranking; use snapshot, tumbling or hopping windows."
-            )
         if isinstance(self.window, WindowKind):
             raise WindowError(
                 f"top_k: {self.window} has no ranking; use snapshot, tumbling or hopping windows."

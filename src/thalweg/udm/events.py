@@ -20,7 +20,7 @@ class Event(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The span of the window that a module is asked about."""
+    """The span of the window that a module computes."""
 
     start: int
     end: int

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, require_choice
 from thalweg.plan.expressions import show_columns
+from thalweg.plan.module_gains import gains_of
 from thalweg.plan.nodes.base import Grid, Named, Node
-from thalweg.plan.nodes.families import GroupedOperator, columns_of, show_keys
+from thalweg.plan.nodes.families import WindowOperator, columns_of, show_keys
 from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import CLIPS, STAMPS, Module, Params, Stamp
@@ -25,7 +26,7 @@ ON_ERROR = ("fail", "skip")
 
 
 class ModuleOperator:
-    """What is true of every operator that runs a module: its inputs, and what may be asked of
+    """What is true of every operator that runs a module: its inputs, and the choices that fit
     it."""
 
     input: Node
@@ -91,7 +92,7 @@ class ModuleOperator:
 
 
 @dataclass(frozen=True, eq=False)
-class WindowApply(ModuleOperator, GroupedOperator):
+class WindowApply(ModuleOperator, WindowOperator):
     """Per group and window with at least one row, what the module makes of the window's rows, in
     canonical order.
 
@@ -121,7 +122,6 @@ class WindowApply(ModuleOperator, GroupedOperator):
     state_version: ClassVar[int] = 5
 
     never_revises = True
-    covers_windows = True
     state = "windows that are not closed, their rows, and what they have answered"
 
     def __post_init__(self) -> None:
@@ -160,10 +160,6 @@ class WindowApply(ModuleOperator, GroupedOperator):
     # facts
 
     @property
-    def grouping(self) -> tuple[str, ...]:
-        return self.keys
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """The columns in front of what the module gives."""
         return self.keys
@@ -173,14 +169,14 @@ class WindowApply(ModuleOperator, GroupedOperator):
         return (columns_of(*(expr for _, expr in self.arguments)).union(self.keys),)
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None if self.ends_matter or self.passes_cti else self.window.closing_grid
+        return None if self.ends_matter or self.passes_cti else super().useful_promises(output_grid)
 
     @property
     def reach(self) -> int | None:
         """A row belongs to windows that begin before it ends, and their answers end with them."""
         if not self.stamping.within_window or self.ends_matter:
             return None
-        return self.window.reach
+        return super().reach
 
     @property
     def promise(self) -> str:
@@ -188,7 +184,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
             return "t"
         if self.stamping.before_window:
             return "nothing before the end"
-        return self.window.promise
+        return super().promise
 
     @property
     def details(self) -> str:
@@ -198,7 +194,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
         return text + ("" if self.ends_query else f", errors {self.on_error}")
 
     def remarks(self) -> Iterator[str]:
-        return iter(self.gains())
+        return gains_of(self)
 
     @property
     def ends_matter(self) -> bool:
@@ -247,59 +243,3 @@ class WindowApply(ModuleOperator, GroupedOperator):
             and self.window.grid is None
             and (self.window.instant != "end" or module.properties.any_order)
         )
-
-    def gains(self) -> list[str]:
-        """What each declared property buys here, for `explain()`."""
-        return [*self._gains_in_work(), self._gain_in_state(), *self._gains_in_order()]
-
-    def _gains_in_work(self) -> Iterator[str]:
-        """How the value of a window is computed."""
-        module = self.module
-        if self.in_panes:
-            yield "mergeable: windows are put together from panes, rows are not kept"
-        elif module.mergeable:
-            yield (
-                "mergeable: of no use here (panes need a hopping window, insert_only input and "
-                "saved states)"
-            )
-        if module.incremental and not (self.in_panes or self.at_once):
-            how = (
-                "differential: rows taken back are removed"
-                if module.differential
-                else "rows taken back make a window start again"
-            )
-            yield f"incremental: a revised window sees only what changed; {how}"
-        if module.in_columns:
-            yield "vectorised: all windows of a batch in one call"
-        if self.at_once:
-            yield "deterministic: all answers are computed again rather than kept"
-        elif module.properties.deterministic:
-            yield "deterministic: long answers are computed again rather than kept"
-
-    def _gain_in_state(self) -> str:
-        """When a window and its rows are dropped."""
-        over = "a window and its rows are dropped when the CTI reaches the window's end"
-        if self.module.properties.ignores_ends:
-            return f"ignores ends: {over}"
-        if not self.module.time_sensitive:
-            return f"not time-sensitive: {over}"
-        if not self.ends_matter:
-            return f"right clipping: {over}"
-        return "ends matter: a window waits until the CTI has passed the ends of its rows"
-
-    def _gains_in_order(self) -> Iterator[str]:
-        """What goes on to the next operator, what comes in, and which rows windows to come need."""
-        facts = self.module.properties
-        if self.passes_cti:
-            yield "time-bound: the CTI of the input is the CTI of the output"
-        elif self.stamping.before_window:
-            yield "unrestricted stamps: no CTI comes out before the end"
-        if facts.ordered:
-            yield "ordered: the rows of a window are not sorted again"
-        if facts.any_order:
-            yield "any order: the rows of a window are not sorted first"
-        if facts.commutes_with_filter and self.window.grid is not None:
-            columns = ", ".join(facts.commutes_with_filter)
-            yield f"commutes with filters on {columns}: they run below the module"
-        if self.window.remark is not None:
-            yield self.window.remark

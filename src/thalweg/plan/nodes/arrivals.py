@@ -22,7 +22,7 @@ ARRIVED = "_arrived"
 """The column that `StampArrivals` adds."""
 
 CLOCK = internal("clock")
-"""A promise over this column, which no row has, tells the time: nothing arrives before it."""
+"""A promise over this column, which no row has, is about the clock: nothing arrives before it."""
 
 
 @dataclass(frozen=True, eq=False)

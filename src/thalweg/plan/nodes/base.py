@@ -4,8 +4,8 @@ Every node is frozen and checked when it is built: schemas, types and windows th
 refused here, with the user's file and line. A node used twice in a query is one node: plans are
 DAGs, compared by identity.
 
-What the rules, the two engines and `explain` must know about an operator is a *fact*, and its class
-states it (`FACTS` lists them). The base class gives the answer that is safe for an operator of
+What the rules, the two engines and `explain` read of an operator is a *fact*, and its class states
+it (`FACTS` lists them). The base class gives the answer that is safe for an operator of
 which nothing is known: it looks at all rows, may hold everything for ever, may revise everything,
 runs in one bucket and promises nothing. Families of operators (`families`) state what all of them
 share.

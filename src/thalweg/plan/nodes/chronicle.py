@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.expr import Expr, col
 from thalweg.plan.expressions import Keys, show_columns
 from thalweg.plan.nodes.base import Named
-from thalweg.plan.nodes.pairs import KeyedPair, keys_of_pairs, pair_schema, same_groups
+from thalweg.plan.nodes.pairs import KeyedPair, grouping_of_pairs, keys_of_pairs, pair_schema
 from thalweg.plan.nodes.schemas import columns_schema
 from thalweg.plan.properties import StreamProperties
 
@@ -71,12 +70,8 @@ class Chronicle(KeyedPair):
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
-        changes = same_groups(self, self.same, keys, partitions, left_stays=False)
-        left = set(partitions[0])
-        sides: dict[str, Expr] = {
-            key: col(f"l.{key}" if key in left else f"r.{key}") for key in keys
-        }
-        return {**changes, "result": (*self.result, *sides.items())}
+        changes = self._same_in_groups(keys, partitions, left_stays=False)
+        return {**changes, "result": (*self.result, *grouping_of_pairs(keys, partitions[0]))}
 
     @property
     def details(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import columns_of
-from thalweg.plan.nodes.pairs import KeyedPair, same_groups
+from thalweg.plan.nodes.pairs import KeyedPair
 from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["ClipBy"]
@@ -81,7 +81,7 @@ class ClipBy(KeyedPair):
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         sides = [partitions[0], partitions[-1]]
-        return same_groups(self, self.same, keys, sides, left_stays=True)
+        return self._same_in_groups(keys, sides, left_stays=True)
 
     def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
         found = next(each for each in inputs if each is not None)

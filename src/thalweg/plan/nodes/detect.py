@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError, require_choice
 from thalweg.model.clocks import lasting
 from thalweg.plan.automata import Automaton, Pattern
 from thalweg.plan.nodes.base import Node
@@ -61,6 +61,7 @@ class Detect(GroupedOperator):
     def __post_init__(self) -> None:
         if self.within <= 0:
             raise PlanError(f"detect: within must be positive; got {self.within}.")
+        require_choice(self.simultaneous, get_args(Simultaneous), "detect: simultaneous")
         require_known(self.keys, self.input.schema, "detect")
         if not self.registers and not self.keys:
             raise PlanError("detect: a match needs a column: give registers, or keys.")

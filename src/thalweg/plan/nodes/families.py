@@ -11,11 +11,13 @@ from thalweg.expr import Expr, col
 from thalweg.plan.expressions import START, Keys
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.update_streams import UpdateStream
+from thalweg.windows import Window
 
 __all__ = [
     "GroupedOperator",
     "LifetimeOperator",
     "RowOperator",
+    "WindowOperator",
     "by_columns",
     "columns_of",
     "show_keys",
@@ -203,3 +205,28 @@ class GroupedOperator(Node):
             "from the rows that are left. Let the queue serve whole windows (newest_window), "
             "aggregate before the queue, or use a source of all rows",
         )
+
+
+class WindowOperator(GroupedOperator):
+    """What is true of operators over windows of the temporal core, apart by keys."""
+
+    input: Node
+    window: Window
+    keys: tuple[str, ...]
+
+    covers_windows = True
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        return self.keys
+
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return self.window.closing_grid
+
+    @property
+    def reach(self) -> int | None:
+        return self.window.reach
+
+    @property
+    def promise(self) -> str:
+        return self.window.promise

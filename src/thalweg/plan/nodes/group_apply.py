@@ -50,8 +50,7 @@ class GroupApply(Node):
         if self.group not in set(walk(self.inner)):
             raise PlanError("group_apply: the inner query does not use the group it was given.")
         if any(node.fill is not None for node in find(self.inner, WindowAggregate)):
-            # A group that falls silent could be filled only once it speaks again: no promise could
-            # ever be made.
+            # A group could be filled only when its next row comes: no promise could ever be made.
             raise PlanError(
                 "fill: not inside a group; group by all the keys outside and list the known groups "
                 "there."
@@ -89,12 +88,13 @@ class GroupApply(Node):
     def _child_fields(self) -> tuple[str, ...]:
         return "input", "inner"
 
-    # The rules rewrite it away before anything asks for more than its text.
+    # Rules replace this node before anything but its text is needed.
 
     @cached_property
     def endless_by(self) -> Node | None:
-        """A group's rows have no end where those of the input have none, so that the inner query is
-        asked as it reads the input. A join in it that would keep them for ever is refused."""
+        """A group's rows have no end where those of the input have none: the inner query is then
+        looked at with the input in the place of the group. A join in it that would keep such rows
+        for ever is refused."""
         if self.input.endless_by is None:
             return self.inner.endless_by
         return replace(self.inner, {self.group: self.input}).endless_by

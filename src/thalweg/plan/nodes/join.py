@@ -15,7 +15,7 @@ from thalweg.plan.join_kinds import JOIN_KINDS, JoinKind, join_kind
 from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.bounds import refuse_endless
 from thalweg.plan.nodes.families import columns_of
-from thalweg.plan.nodes.pairs import KeyedPair, keys_of_pairs, pair_schema, same_groups
+from thalweg.plan.nodes.pairs import KeyedPair, grouping_of_pairs, keys_of_pairs, pair_schema
 from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_condition
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
@@ -163,16 +163,12 @@ class Join(KeyedPair):
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         kind = self.kind
-        changes = same_groups(self, self.same, keys, partitions, left_stays=kind.only_left_rows)
-        if self.kind.only_left_rows:
+        changes = self._same_in_groups(keys, partitions, left_stays=kind.only_left_rows)
+        if kind.only_left_rows:
             return changes
-        left, right = (set(partition) for partition in partitions)
-        sides: dict[str, Expr] = {
-            key: col(f"l.{key}" if key in left else f"r.{key}") for key in keys
-        }
-        changes["result"] = (*self.result, *sides.items())
-        preserved = zip((left, right), kind.preserved, strict=True)
-        if not all(side >= set(keys) for side, is_preserved in preserved if is_preserved):
+        changes["result"] = (*self.result, *grouping_of_pairs(keys, partitions[0]))
+        preserved = zip(partitions, kind.preserved, strict=True)
+        if not all(set(side) >= set(keys) for side, is_preserved in preserved if is_preserved):
             raise PlanError(
                 f"group_apply: a {self.how} join inside a group needs its preserved sides to come "
                 "from the group."

@@ -36,7 +36,8 @@ class Merge(Node):
     level: Level | None = None
     """None: the cheapest that fits."""
     groups: tuple[str, ...] = ()
-    """Columns that, with the start, identify an answer; without any, what the plan knows."""
+    """Columns that, with the start, identify an answer; without any, what follows from the
+    plan."""
     tolerance: float = 0.0
     broken: Broken = "cut"
 

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
-from thalweg.expr import Column, Expr
+from thalweg.expr import Column, Expr, col
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Named, Node
 from thalweg.plan.nodes.families import by_columns
 from thalweg.plan.nodes.schemas import lifetime_schema
 
-__all__ = ["KeyedPair", "keys_of_pairs", "pair_schema", "same_groups"]
+__all__ = ["KeyedPair", "grouping_of_pairs", "keys_of_pairs", "pair_schema"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,20 @@ class KeyedPair(Node):
 
     def lower_keys(self, keys: Keys) -> Keys | None:
         return None
+
+    def _same_in_groups(
+        self, keys: tuple[str, ...], partitions: list[tuple[str, ...]], *, left_stays: bool
+    ) -> dict[str, Any]:
+        """The field that keeps groups apart inside a group-and-apply: key columns that both sides
+        have must be identical. `left_stays`: the result has the columns of the left side alone."""
+        left, right = (set(partition) for partition in partitions)
+        if left_stays and not left >= set(keys):
+            raise PlanError(
+                f"group_apply: the left side of a {self.label} inside a group must come from the "
+                "group."
+            )
+        both = (key for key in keys if key in left and key in right)
+        return {"same": (*self.same_columns, *both)}
 
     def _require_comparable_keys(self) -> None:
         for left, right in zip(self.left_keys, self.right_keys, strict=True):
@@ -88,20 +102,9 @@ def pair_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def same_groups(
-    node: KeyedPair,
-    same: tuple[str, ...],
-    keys: tuple[str, ...],
-    partitions: list[tuple[str, ...]],
-    *,
-    left_stays: bool,
-) -> dict[str, Any]:
-    left, right = (set(partition) for partition in partitions)
-    if left_stays and not left >= set(keys):
-        raise PlanError(
-            f"group_apply: the left side of a {node.label} inside a group must come from the group."
-        )
-    return {"same": (*same, *(key for key in keys if key in left and key in right))}
+def grouping_of_pairs(keys: tuple[str, ...], left: tuple[str, ...]) -> Named:
+    """Grouping columns as columns of a pair, from the left side where it has them."""
+    return tuple((key, col(f"l.{key}" if key in left else f"r.{key}")) for key in keys)
 
 
 def keys_of_pairs(

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from thalweg.errors import WindowError, require_choice
 from thalweg.plan.aggregates import AggregateCall, partial_schema
-from thalweg.plan.nodes.base import Grid, Node
-from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.base import Node
+from thalweg.plan.nodes.families import GroupedOperator, WindowOperator, show_keys
 from thalweg.plan.nodes.schemas import lifetime_schema
 from thalweg.plan.nodes.window_aggregate import WindowAggregate, show_calls
 from thalweg.plan.properties import StreamProperties
@@ -100,7 +100,8 @@ class Panes(GroupedOperator):
 
     @property
     def before_exchange(self) -> bool:
-        """Sums of rows of one batch; `fragments` asks whether all of a batch may go together."""
+        """Sums of rows of one batch; `shards.fragments` decides whether all of a batch may go
+        together."""
         return True
 
     @property
@@ -125,7 +126,7 @@ class Panes(GroupedOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class CombinePanes(GroupedOperator):
+class CombinePanes(WindowOperator):
     """The answers of the aggregate whose rows became the panes; `rows` is the schema that the
     aggregate read."""
 
@@ -138,7 +139,6 @@ class CombinePanes(GroupedOperator):
     """Which of the calls that the panes sum each aggregate is; None: the same ones."""
 
     never_revises = True
-    covers_windows = True
     state = "sums by key and pane, for the length of a window and the disorder"
 
     def __post_init__(self) -> None:
@@ -160,24 +160,9 @@ class CombinePanes(GroupedOperator):
         return _add_up(self.aggregates, self.rows)
 
     @property
-    def grouping(self) -> tuple[str, ...]:
-        return self.keys
-
-    @property
     def identity(self) -> frozenset[str]:
         """None: other windows may read the same panes."""
         return frozenset()
-
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return self.window.closing_grid
-
-    @property
-    def reach(self) -> int | None:
-        return self.window.reach
-
-    @property
-    def promise(self) -> str:
-        return self.window.promise
 
     @property
     def details(self) -> str:

@@ -96,7 +96,7 @@ class Source(Leaf):
 
     not_state: ClassVar[frozenset[str]] = frozenset({"feed", "times", "clock", "conflation"})
 
-    state = "the progress of each partition, rows in quarantine, the late rows nobody has read"
+    state = "the progress of each partition, rows in quarantine, the late rows that were not read"
     promise = "what its policy derives from the rows and the punctuation"
 
     def __post_init__(self) -> None:

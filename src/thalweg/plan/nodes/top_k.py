@@ -9,8 +9,8 @@ import pyarrow as pa
 from thalweg.errors import WindowError
 from thalweg.expr import Expr
 from thalweg.plan.aggregates import require_order
-from thalweg.plan.nodes.base import Grid, Node
-from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.base import Node
+from thalweg.plan.nodes.families import WindowOperator, show_keys
 from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import SnapshotWindow, Window
@@ -19,7 +19,7 @@ __all__ = ["TopK"]
 
 
 @dataclass(frozen=True, eq=False)
-class TopK(GroupedOperator):
+class TopK(WindowOperator):
     """Per window (by default snapshots), the rows whose rank by `by` is at most k; ties are kept
     whole.
 
@@ -36,7 +36,6 @@ class TopK(GroupedOperator):
     window: Window = SnapshotWindow()
 
     never_revises = True
-    covers_windows = True
     state = "the rows of windows that are not closed"
 
     def __post_init__(self) -> None:
@@ -55,24 +54,9 @@ class TopK(GroupedOperator):
         )
 
     @property
-    def grouping(self) -> tuple[str, ...]:
-        return self.keys
-
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return self.window.closing_grid
-
-    @property
     def whole_runs_when_final(self) -> bool:
         """Windows on a grid close together, unless groups have promises of their own."""
         return self.window.grid is not None and not self.properties.group_ctis
-
-    @property
-    def reach(self) -> int | None:
-        return self.window.reach
-
-    @property
-    def promise(self) -> str:
-        return self.window.promise
 
     @property
     def details(self) -> str:

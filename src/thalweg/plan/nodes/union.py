@@ -20,7 +20,7 @@ __all__ = ["Union"]
 
 @dataclass(frozen=True, eq=False)
 class Union(Node):
-    """R' = R1 + R2 as bags. Nobody waits for anybody; the CTI is the smaller of the two."""
+    """R' = R1 + R2 as bags. Neither side waits for the other; the CTI is the smaller of the two."""
 
     left: Node
     right: Node

@@ -26,7 +26,7 @@ class WidApply(ModuleOperator, WidOperator):
     """Per window of a kind, and group in it, what the module makes of the rows, in canonical order.
 
     Windows, groups and lifetimes are those of `WidAggregate`. A row belongs to windows by its start
-    s, and a module that knows time sees it as the event [s, s + 1). The output is stamped as in
+    s, and a time-sensitive module gets it as the event [s, s + 1). The output is stamped as in
     `WindowApply`: with the lifetime [a, b) of the window for `stamp` align, as the module stamped
     it for keep (not before a), cut to [a, b) for clip.
     """

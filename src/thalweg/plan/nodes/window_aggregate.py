@@ -12,8 +12,8 @@ from thalweg.errors import PlanError, WindowError
 from thalweg.model.clocks import lasting
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node
-from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of, show_keys
+from thalweg.plan.nodes.base import Node
+from thalweg.plan.nodes.families import WindowOperator, by_columns, columns_of, show_keys
 from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
@@ -24,7 +24,7 @@ __all__ = ["WindowAggregate", "call_columns", "refuse_sketches", "show_calls"]
 
 
 @dataclass(frozen=True, eq=False)
-class WindowAggregate(GroupedOperator):
+class WindowAggregate(WindowOperator):
     """Per group and window with at least one row: (window start, window end, keys + aggregates).
 
     `fill` names groups that get a row (count 0, other aggregates null) for empty windows too,
@@ -41,8 +41,8 @@ class WindowAggregate(GroupedOperator):
     possible."""
     expected: Volume | None = None
     sources: str | None = None
-    """The column that tells where a row came from: an adaptive evaluation watches how far sources
-    lie apart."""
+    """The column with the origin of a row: an adaptive evaluation measures how far origins lie
+    apart."""
 
     evaluation: str | None = None
     """The strategy that the plan decided on: set once, when it is rewritten
@@ -51,7 +51,6 @@ class WindowAggregate(GroupedOperator):
     not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
 
     never_revises = True
-    covers_windows = True
     state = "what windows that are not closed need: sums by key and pane, or their rows"
 
     def __post_init__(self) -> None:
@@ -94,10 +93,6 @@ class WindowAggregate(GroupedOperator):
             refuse_sketches(self.aggregates, self.window)
 
     @property
-    def grouping(self) -> tuple[str, ...]:
-        return self.keys
-
-    @property
     def divided_by(self) -> tuple[Keys, ...] | None:
         """Filling needs to see all groups at once: a silence of one is known from the others."""
         return (() if self.fill is not None else by_columns(self.keys),)
@@ -111,9 +106,6 @@ class WindowAggregate(GroupedOperator):
     def columns_read(self) -> tuple[frozenset[str] | None, ...]:
         watched = frozenset() if self.sources is None else frozenset({self.sources})
         return (watched.union(self.keys, call_columns(self.aggregates)),)
-
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return self.window.closing_grid
 
     def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
         """One answer for each window that was served: windows start at multiples of the hop, so
@@ -133,11 +125,7 @@ class WindowAggregate(GroupedOperator):
 
     @property
     def reach(self) -> int | None:
-        return self.window.reach if self.fill is None else None
-
-    @property
-    def promise(self) -> str:
-        return self.window.promise
+        return super().reach if self.fill is None else None
 
     @property
     def details(self) -> str:

@@ -4,7 +4,7 @@
 
 Union is associative as a sum of bags, and so is the smaller of two promises. A row then passes as
 many unions as the tree has levels: in a chain of n unions of one stream each batch would pass half
-of them, n times. A union that somebody else reads stays as it is, and so do short chains.
+of them, n times. A union that has other readers stays as it is, and so do short chains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rewrite rule looks at, and so when it is asked."""
+"""What a rewrite rule looks at, and so when it is applied."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Scope(Enum):
     NODE = auto()
     """Any node."""
     SOLE_READER = auto()
-    """A node whose inputs nobody else reads: the rule moves work below them, and what is shared
+    """A node whose inputs have no other reader: the rule moves work below them, and what is shared
     stays shared."""

@@ -31,7 +31,7 @@ def apply(root: Node) -> Node | None:
 
 
 class _Ungroup:
-    """Rewrites from the sources up; remembers for each node what it became and which key columns it
+    """Rewrites from the sources up; keeps for each node what it became and which key columns it
     carries."""
 
     def __init__(self) -> None:
