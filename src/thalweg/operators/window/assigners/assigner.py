@@ -134,8 +134,8 @@ class Assigner(ABC):
     """Columns of the input that it reads, beside the start."""
     cumulative: bool = False
     """Whether windows hold everything so far, so that totals stand for rows that were forgotten."""
-    restless: bool = False
-    """Whether the promise may change without a CTI."""
+    moves_without_cti: bool = False
+    """Whether its promise may move although no CTI has come."""
     keeps_start: bool = False
     """Whether positions are not times, so that starts must be kept beside them."""
 
@@ -173,7 +173,8 @@ class Assigner(ABC):
     # windows
 
     def mark(self) -> int:
-        """What decides about windows besides the rows of a partition."""
+        """A number that decides about windows besides the rows of a partition, such as where a grid
+        begins."""
         return 0
 
     def observe(self, batch: Batch) -> bool:

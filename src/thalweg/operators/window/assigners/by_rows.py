@@ -55,7 +55,7 @@ class RowsAssigner(CountingAssigner):
         self._numbered, self._sparse = numbered, sparse
         self.ranked = kind.ranked or kind.partitioned
         self._counted = not self.ranked
-        self.cumulative, self.restless = kind.range is None, sparse
+        self.cumulative, self.moves_without_cti = kind.range is None, sparse
         self.ties = len(ties)
         self.columns = (*(numbered or ()), *ties)
         self.keeps_start = numbered is not None

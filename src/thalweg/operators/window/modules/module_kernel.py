@@ -116,10 +116,10 @@ class ModuleKernel(WindowOperator, WritesLetters):
             **self._module.letters.slices(),
         }
 
-    def _restore(self, slices: Mapping[str, Rows], due: int, closed: int) -> None:
+    def _restore(self, slices: Mapping[str, Rows], answered: int, closed: int) -> None:
         self._partitions.clear()
         self._events.restore(slices)
-        self._windows.restore(slices, due, closed)
+        self._windows.restore(slices, answered, closed)
         self._module.letters.restore(slices)
 
     def state_size(self) -> StateSize:

@@ -146,8 +146,9 @@ class SnapshotKernel(WindowOperator):
 
     def _compare(self, delta: Delta, before: Progress) -> Delta:
         """Hold the changes; the windows that leave, and those that are taken back, at once."""
-        number, due, first = self._groups(delta.payload), self._gate.due(), self._gate.first
-        touched, group = distinct_codes(np.concatenate([number, due]))
+        number, first = self._groups(delta.payload), self._gate.first
+        leaving = self._gate.leaving_groups()
+        touched, group = distinct_codes(np.concatenate([number, leaving]))
         if not len(touched):
             return self._nothing
         if len(self._boundary) <= touched[-1]:
@@ -156,7 +157,7 @@ class SnapshotKernel(WindowOperator):
         # A window that ends where the first change is may end elsewhere now.
         changed = self._changed_from(delta, before) - 1
         since = np.full(len(touched), INFINITY)
-        np.minimum.at(since, group, np.concatenate([changed, first.start[due]]))
+        np.minimum.at(since, group, np.concatenate([changed, first.start[leaving]]))
         base = self._boundary[touched]
         ever = np.full(len(touched), INFINITY)
         part = _Part(touched, since, first.start[touched], ever, base)
@@ -207,7 +208,7 @@ class SnapshotKernel(WindowOperator):
         threshold = self._gate.threshold
         waits = part.front <= part.since
         quiet = waits & (part.since >= threshold)
-        self._gate.first.hasten(part.group[quiet], part.since[quiet] + 1)
+        self._gate.first.end_earlier(part.group[quiet], part.since[quiet] + 1)
         ahead = np.clip(threshold - part.front, 1, min(MAX_TIME - threshold, MAX_TIME))
         part.until = np.where(waits, threshold + ahead, INFINITY)
         return part.filter(~quiet)
