@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark
 from thalweg.cli.bench import Emit
-from thalweg.cli.ha_worker import FileSource
+from thalweg.cli.ha_replica import FileSource
 from thalweg.plan.nodes import Source, find
-from thalweg.shards.event_files import skips_unwanted
+from thalweg.shards.sources.event_files import skips_unwanted
 
 SECOND = 1_000_000
 FILES = 60

@@ -33,7 +33,7 @@ from benchmarks._process_work import work_by_role
 from benchmarks._spark_peer import peer_session
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
-from thalweg.spark.outputs import trigger_arguments
+from thalweg.spark.trigger import trigger_arguments
 
 ENGINES = ("spark", "thalweg")
 FIGURES = {

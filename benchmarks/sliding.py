@@ -330,9 +330,10 @@ def measure_ours(
     spark = ts.session(spark__driver__memory="6g")
     source, consistency = VARIANTS[variant]
     if variant == "foreign_in_python":
-        from thalweg.spark import frame_feed, query
+        from thalweg.spark import preparing
+        from thalweg.spark.sources import frame_feed
 
-        for module in (frame_feed, query):
+        for module in (frame_feed, preparing):
             sums: Any = module
             sums.summing_of = lambda *_: "the measurement asks for it"
     facts: dict[str, Any] = {"time": "ts", "disorder": LATEST, "late": "drop", "name": "events"}

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import thalweg as tw
 from thalweg import spark as ts
 from thalweg.cli.bench import Emit
-from thalweg.shards.query_figures import BatchFigures
+from thalweg.shards.reports.query_figures import BatchFigures
 from thalweg.spark.observed import observed_figures
 from thalweg.testing.held_state import CASES, HeldState
 

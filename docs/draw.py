@@ -85,7 +85,7 @@ def _counts() -> tuple[tw.Stream, list[tw.Element]]:
 
 def promises() -> Figure:
     """Rows in order of arrival, and the promise that follows them."""
-    from thalweg.run.plotting import story_of
+    from thalweg.run.story import story_of
 
     query, rows = _counts()
     story = story_of(query, {"packets": rows})

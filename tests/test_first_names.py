@@ -9,7 +9,7 @@ import pytest
 import thalweg as tw
 from thalweg import udm
 from thalweg.errors import PlanError, SchemaChangeError, UnknownNameError, WindowError
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.fragments.cutting import fragments_of
 
 SALES = tw.source("sales", {"item": "string", "price": "double", "qty": "int64"})
 

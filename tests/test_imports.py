@@ -42,7 +42,8 @@ def test_pandas_is_not_imported_for_arrow(statement: str) -> None:
 def test_the_offsets_of_files_are_found_without_operators() -> None:
     pytest.importorskip("pyspark")
     among = ("thalweg.operators", "thalweg.shards", "thalweg.plan", "thalweg.stream")
-    assert imported_by("import thalweg.spark.unpacking, thalweg.spark.file_offsets", among) == []
+    modules = "thalweg.spark.processes.unpacking, thalweg.spark.sources.file_offsets"
+    assert imported_by(f"import {modules}", among) == []
 
 
 @pytest.mark.parametrize("package", ["thalweg", "thalweg.spark"])

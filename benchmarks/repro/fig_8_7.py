@@ -29,7 +29,7 @@ from thalweg.cli.bench import Value
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.window.grid.pane_table import TablePanesKernel
-from thalweg.plan.nodes.panes import Panes
+from thalweg.plan.nodes.panes import Flush, Panes
 
 TITLE = "Low-level count at window ends: the longest micro-batch"
 GROUPS = (66_000, 130_000, 260_000, 520_000)
@@ -54,7 +54,7 @@ def packets(groups: int) -> list[Batch]:
     return made
 
 
-def _panes(slots: int, flush: str) -> Panes:
+def _panes(slots: int, flush: Flush) -> Panes:
     stream = tw.source("packets", {"source": "int64", "destination": "int64"}, insert_only=True)
     windows = (
         stream.group_by("source", "destination")
@@ -91,7 +91,7 @@ def _packed(batch: Batch) -> pa.Buffer:
 
 
 def series(scale: float) -> Iterator[Line]:
-    kinds = {
+    kinds: dict[str, Flush] = {
         "lazy flush": "lazy",
         "slow flush": "slow",
         "plain flush": "at end",

@@ -64,6 +64,7 @@ __all__ = [
     "WindowWarning",
     "did_you_mean",
     "list_names",
+    "require_choice",
     "require_package",
     "user_stack_level",
 ]
@@ -243,6 +244,25 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(
         name if name.isprintable() and name.strip() == name != "" else repr(name) for name in names
     )
+
+
+def require_choice(
+    value: object, choices: Iterable[str], what: str, error: type[PlanError] = PlanError
+) -> None:
+    """Refuse a value that is none of a closed set; `what` says where it stands.
+
+    >>> require_choice("inner", ["inner", "left"], "join: how")
+    >>> require_choice("iner", ["inner", "left"], "join: how")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    thalweg.errors.PlanError: join: how must be one of inner, left. Did you mean 'inner'? Got
+    'iner'.
+    ...
+    """
+    known = list(choices)
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise error(f"{what} must be one of {', '.join(known)}{hint} Got {value!r}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

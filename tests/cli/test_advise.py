@@ -19,7 +19,7 @@ from thalweg.cli import main
 from thalweg.errors import InputError
 from thalweg.run.advice import advise
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.reports import write_reports
+from thalweg.shards.reports.combined import write_reports
 
 SECOND = 1_000_000
 

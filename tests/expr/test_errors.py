@@ -74,6 +74,10 @@ def test_an_unknown_column_of_a_frame() -> None:
         ("sqrt(src)", ["sqrt(src): a number is needed"]),
         ("round(len, 0.5)", ["the number of digits must be a whole number, not 0.5"]),
         ("round(len, len)", ["the number of digits must be a constant"]),
+        (
+            "timestampadd(month, true, timestamp '2026-01-31')",
+            ["the number of months is a whole number, not True"],
+        ),
         ("least(up, up)", ["conditions have no order"]),
         ("tags = tags", ["list<item: string> cannot be compared"]),
         ("tags < tags", ["cannot be compared"]),

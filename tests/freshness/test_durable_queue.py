@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import StateError
-from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.cuts import Cut
+from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.update_log import UpdateLog
 
@@ -123,7 +124,8 @@ def test_nothing_newest_is_lost(
 WRITER = """
 import sys, pyarrow as pa
 from pathlib import Path
-from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.cuts import Cut
+from thalweg.freshness.durable_queue import DurableQueue
 schema = pa.schema({"key": pa.string(), "number": pa.int64()})
 queue = DurableQueue(Path(sys.argv[1]), schema, "key")
 number = int(sys.argv[2])

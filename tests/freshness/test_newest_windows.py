@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import thalweg as tw
 from thalweg import elements_of
 from thalweg.errors import PlanError, WindowError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.newest_windows import NewestWindows
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES, make_schedule
-from thalweg.freshness.update_queue import Admission, add_admissions
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.model.batch import Batch
 from thalweg.model.cht import rows_of_table, table_of_batches
@@ -164,7 +164,7 @@ def test_a_batch_of_rows_is_its_rows_one_by_one(
             one_by_one = Admission(0, 0, 0)
             for row in range(len(batch)):
                 admitted = single.enqueue(batch.slice(row, 1), moments[row : row + 1], now=now)
-                one_by_one = add_admissions(one_by_one, admitted)
+                one_by_one += admitted
             assert whole.enqueue(batch, moments, now=now) == one_by_one
         left_status, right_status = whole.status(now=now), single.status(now=now)
         assert replace(left_status, bytes_used=0) == replace(right_status, bytes_used=0)
@@ -206,7 +206,7 @@ def test_what_makes_no_sense_is_refused_when_it_is_built() -> None:
         plain.newest_window(4, 2)
     with pytest.raises(PlanError, match="right behind update_key"):
         quotes().where("price > 3").newest_window(4, 2)
-    with pytest.raises(PlanError, match=r"no rule 'lasy'.*lazy"):
+    with pytest.raises(PlanError, match=r"rule must be one of .*Did you mean 'lazy'"):
         quotes().newest_window(4, 2, rule="lasy")
     with pytest.raises(WindowError, match="leave rows out"):
         quotes().newest_window(2, 4)

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import InputError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
+from thalweg.freshness.refusals import Refusal
 from thalweg.freshness.tcp_transport import HEADER, TcpTransport
-from thalweg.freshness.update_queue import Admission
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
 
@@ -114,7 +115,7 @@ def test_what_is_wrong_is_refused_and_counted(tmp_path: Path, name: str) -> None
 
     answer, receiver = talk(tmp_path, client)
     assert b'"error"' in answer
-    assert receiver.refusals[reason] == 1
+    assert receiver.refusals[Refusal(reason)] == 1
 
 
 def test_half_a_frame_is_counted(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_half_a_frame_is_counted(tmp_path: Path) -> None:
                 assert connection.recv(1) == b""
 
     _, receiver = talk(tmp_path, client)
-    assert receiver.refusals["half a frame"] == 2
+    assert receiver.refusals[Refusal.HALF_A_FRAME] == 2
 
 
 def test_rows_of_ten_megabytes_and_too_many_keys_are_refused(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_a_million_new_keys_are_bounded(tmp_path: Path) -> None:
     assert status["bytes_used"] <= status["bytes_allowed"] == 2**21
     assert status["arrived"] == status["keys"] + 2
     assert status["refused"] == 1_000_000 - status["keys"]
-    assert receiver.refusals["rows without room"] == status["refused"]
+    assert receiver.refusals[Refusal.ROWS_WITHOUT_ROOM] == status["refused"]
 
 
 def test_a_slow_reader_holds_up_itself_alone(
@@ -209,7 +210,7 @@ def test_connections_are_limited(tmp_path: Path) -> None:
             one.status()
 
     _, receiver = talk(tmp_path, client, max_connections=1)
-    assert receiver.refusals["too many connections"] == 1
+    assert receiver.refusals[Refusal.TOO_MANY_CONNECTIONS] == 1
 
 
 def test_a_micro_batch_gets_what_it_can_digest(tmp_path: Path) -> None:

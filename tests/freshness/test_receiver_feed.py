@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -15,14 +16,15 @@ from thalweg.errors import InputError, StateError
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import stop_receiver
 from thalweg.plan.nodes import Source
-from thalweg.shards.buckets import bucket_ids
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.sources import without_feeds
-from thalweg.spark.feeds import feeds_of
-from thalweg.spark.receiver_feed import Offset, Received, _CutJob, _CutReader, bind_queues
+from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.exchange.buckets import bucket_ids
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.sources.source_feed import without_feeds
+from thalweg.spark.sources.feed import feeds_of
+from thalweg.spark.sources.receiver_feed import Received, _CutJob, _CutReader, bind_queues
 from thalweg.stream import Stream
 
 LIMIT = ReadAllAvailable()
@@ -66,7 +68,7 @@ def send(query: Stream, *rows: tuple[str, int, int]) -> str:
     return queue
 
 
-def read(reader: _CutReader, start: Offset, end: Offset) -> list[tuple[str, int]]:
+def read(reader: _CutReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int]]:
     """What a micro-batch between two offsets reads: symbol and price."""
     found = []
     for part in reader.partitions(start, end):
@@ -110,7 +112,7 @@ def test_a_cut_carries_the_promise_of_its_queue(query: Stream) -> None:
     headers = [
         Header.from_json(row["header"]) for chunk in reader.read(part) for row in chunk.to_pylist()
     ]
-    assert {header.cti for header in headers} == {7}
+    assert {header.progress.cti for header in headers} == {7}
     assert {(header.begin, header.end, header.rows) for header in headers} == {(0, 1, 2)}
 
 

@@ -17,6 +17,7 @@ from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.file_transport import FileTransport
 from thalweg.freshness.http_transport import HttpTransport
 from thalweg.freshness.receiver import Receiver
+from thalweg.freshness.refusals import Refusal
 
 SCHEMA = pa.schema({"key": pa.string(), "number": pa.int64()})
 LINES, STREAM, COMMAND = (
@@ -116,7 +117,7 @@ def test_what_is_wrong_is_refused_and_counted(tmp_path: Path, name: str) -> None
         assert ask(port, "POST", "/rows", line)[0] == 200, "others are served as before"
 
     _, receiver = over_http(tmp_path, client, max_body=4_096)
-    assert receiver.refusals[reason] == 1
+    assert receiver.refusals[Refusal(reason)] == 1
 
 
 def test_files_are_taken_in_order_and_once(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_files_are_taken_in_order_and_once(tmp_path: Path) -> None:
 
     receiver = receiver_of(tmp_path / "queue")
     assert asyncio.run(take(receiver)) == 2
-    assert receiver.refusals["malformed rows"] == 1
+    assert receiver.refusals[Refusal.MALFORMED_ROWS] == 1
     assert sorted(path.name for path in inbox.iterdir()) == ["3.jsonl.refused", "4.jsonl.tmp"]
     assert receiver.queue.queue.read(9, now=0).to_pylist() == [
         {"key": "a", "number": 2},

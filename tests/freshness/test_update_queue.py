@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_table import KeyTable, pack_keys
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import SCHEDULES
-from thalweg.freshness.update_queue import Admission, Taken, UpdateQueue
+from thalweg.freshness.update_queue import Taken, UpdateQueue
+from thalweg.progress.conflation import SCHEDULE_NAMES
 
 QUOTES = pa.schema({"venue": pa.string(), "symbol": pa.int64(), "price": pa.float64()})
 
@@ -34,6 +36,10 @@ def batch(values: list[tuple[str | None, int, float | None]]) -> pa.RecordBatch:
         [pa.array(column, field.type) for column, field in zip(columns, QUOTES, strict=True)],
         schema=QUOTES,
     )
+
+
+def test_every_schedule_that_a_query_may_name_is_there() -> None:
+    assert set(SCHEDULES) == set(SCHEDULE_NAMES)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, UnknownColumnError
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.shared_runner import SharedRunner
-from thalweg.freshness.update_queue import Admission
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model.batch import Batch
 from thalweg.model.cht import rows_of_table, table_of_batches
 from thalweg.stream import Stream
@@ -119,7 +119,7 @@ class Recorder:
         self.out: list[Batch] = []
 
     def push(self, source: str, feed: Feed) -> list[Batch]:
-        from thalweg.io.events import batches_from
+        from thalweg.io.feeds import batches_from
 
         batches = list(batches_from(feed, self.engine.sources[source], source))
         self.given.setdefault(source, []).extend(batches)
@@ -221,7 +221,7 @@ def test_an_adjust_is_refused() -> None:
 def test_mistakes_about_update_keys() -> None:
     with pytest.raises(UnknownColumnError, match="symbl"):
         tw.source("q", {"symbol": "string"}, insert_only=True).update_key("symbl")
-    with pytest.raises(PlanError, match="no schedule 'inplace'"):
+    with pytest.raises(PlanError, match=r"schedule must be one of .*Did you mean 'in-place'"):
         tw.source("q", {"symbol": "string"}, insert_only=True).update_key(
             "symbol", schedule="inplace"
         )
@@ -244,7 +244,7 @@ def test_mistakes_about_update_keys() -> None:
 
 def test_spark_needs_a_receiver_and_a_receiver_a_key(tmp_path: Path) -> None:
     from thalweg import spark
-    from thalweg.spark.query import prepare
+    from thalweg.spark.preparing import prepare
 
     with pytest.raises(PlanError, match=r"make the source with spark\.from_receiver"):
         prepare(quotes(), checkpoint="unused")

@@ -15,7 +15,7 @@ from thalweg.cli import main
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import ensure_receiver, stop_receiver
 from thalweg.freshness.receiver_settings import ReceiverSettings
-from thalweg.shards.newest_answers import NewestAnswers, WatchNote
+from thalweg.shards.output.newest_answers import NewestAnswers, WatchNote
 
 ANSWERS = pa.schema(
     [

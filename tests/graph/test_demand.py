@@ -39,7 +39,7 @@ class Asked:
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = 0
         for name in engine.sources:
-            kernel = engine._ingress(name)
+            kernel = engine._graph.ingress(name)
             monkeypatch.setattr(kernel, "demand", self._counting(kernel.demand))
 
     def _counting(self, demand: Callable[[int], Batch | None]) -> Callable[[int], Batch | None]:

@@ -11,7 +11,7 @@ import thalweg as tw
 from tests.graph.plans import PLANS, plan
 from tests.graph.stepping import SteppingEngine
 from thalweg.graph import build_graph
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.model import Batch, Row
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node, Source, walk

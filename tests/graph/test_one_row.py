@@ -13,7 +13,7 @@ import thalweg as tw
 from thalweg.errors import EvaluationError, ThalwegError
 from thalweg.graph.fused import Fused
 from thalweg.model import Batch, Element
-from thalweg.model.batch import elements_of
+from thalweg.model.element_batches import elements_of
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.stream import Stream
 

@@ -12,7 +12,7 @@ from thalweg.errors import PlanError
 from thalweg.graph import QueryGraph, build_graph
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.trace import Trace
-from thalweg.io.events import batches_from
+from thalweg.io.feeds import batches_from
 from thalweg.model import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency

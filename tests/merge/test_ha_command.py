@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.merge.deployment import Deployment, switched
+from thalweg.cli.ha_requests import Start
 from thalweg.io.element_log import ElementLogReader
 
 
@@ -124,7 +125,7 @@ def test_a_ten_minute_window_is_replaced_under_load_by_another_plan_a_mended_one
 def test_a_replica_that_joins_late_leaves_out_what_is_settled(running: Deployment) -> None:
     running.arrive(20)
     running.until(running.caught_up)
-    running.place.ask({"start": str(running.folder / "old.py"), "n": 1, "candidate": False})
+    running.place.ask(Start(str(running.folder / "old.py"), 1))
     [fresh] = running.until(
         lambda: [r for r in running.place.supervised().replicas if r.name == "old-2"]
     )

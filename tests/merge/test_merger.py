@@ -10,7 +10,7 @@ import pytest
 
 from thalweg.errors import LateEventError, LifetimeError, PlanError, UnknownRowError
 from thalweg.merging import Merger, MergeStatus
-from thalweg.model import Batch, Element, adjust, cti, elements_of, insert, remove
+from thalweg.model import Batch, Element, adjust, cht, cti, elements_of, insert, remove
 from thalweg.model.progress import Progress
 from thalweg.operators.base import StateSize
 from thalweg.plan.merging import Level, MergePolicy
@@ -154,6 +154,22 @@ def test_an_adjust_breaks_a_level_of_inserts() -> None:
     assert "at R2 there are only inserts" in str(merger.status().alarms[0])
 
 
+def test_a_merge_that_climbs_still_finds_rows_by_their_tolerance() -> None:
+    merger = Merger(pa.schema([("v", pa.float64())]), level="R3", tolerance=0.01)
+    for name in ("one", "two"):
+        merger.attach(name)
+    near, far = {"v": 1.001}, {"v": 7.0}
+    out = merged(
+        merger,
+        ("one", insert({"v": 1.0}, 5, 10)),
+        ("two", insert(near, 5, 10)),
+        ("one", [insert(far, 6, 10), insert(far, 6, 11)]),
+        ("two", [adjust(near, 5, 10, 12), cti(30)]),
+    )
+    assert merger.status().level == "R4"
+    assert cht(out) == [(5, 12, {"v": 1.0})]
+
+
 def test_r3_climbs_to_r4_where_a_row_comes_twice() -> None:
     merger = two()
     out = merged(
@@ -185,7 +201,7 @@ def test_an_end_that_the_promise_forbids_is_an_alarm() -> None:
     merged(merger, ("two", insert(A, 0, 8)), ("one", [insert(A, 0, 50), cti(10)]))
     merged(merger, ("two", cti(60)))
     [alarm] = merger.status().alarms
-    assert "'two' has 8 as its end, the output 50" in str(alarm)
+    assert "'two' has the end 8, the output the end 50" in str(alarm)
 
 
 COMPARE = MergePolicy(settled="compare")

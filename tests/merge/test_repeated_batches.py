@@ -121,7 +121,7 @@ def test_comparing_finds_what_looking_finds(
         for batch in batches:
             one, two = (list(elements_of([each.push(name, batch)])) for each in merges)
             assert one == two
-    assert merges[0].left_out == merges[1].left_out
+    assert merges[0].figures.left_out == merges[1].figures.left_out
 
 
 @pytest.mark.parametrize("groups", [(), ("k",)])
@@ -146,7 +146,7 @@ def test_digests_may_be_made_later(seed: int, policy: MergePolicy, groups: tuple
             saved = merges[0].snapshot()
             merges[0] = merge(Compared, policy, groups)
             merges[0].restore(saved)
-    assert merges[0].left_out == merges[1].left_out == merges[2].left_out
+    assert merges[0].figures.left_out == merges[1].figures.left_out == merges[2].figures.left_out
 
 
 def test_no_digests_are_made_of_rows_in_order_from_inputs_in_step() -> None:

@@ -20,9 +20,9 @@ from thalweg.io.unwanted import Unwanted
 from thalweg.model import INFINITY, MIN_TIME, Batch
 from thalweg.plan.nodes import Source, find
 from thalweg.plan.reach import reach_of_sources
-from thalweg.shards.event_files import FileChunks, skips_unwanted
-from thalweg.shards.exchange import Header
-from thalweg.spark.file_feed import FileReader, Files
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.sources.event_files import FileChunks, skips_unwanted
+from thalweg.spark.sources.file_feed import FileReader, Files
 
 COLUMNS = pa.schema([("k", pa.string())])
 Told = list[tuple[list[int], Header]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.operators.test_laws import A, finite, used
 from thalweg import Engine, cti, point
 from thalweg.errors import WindowError
 from thalweg.plan.aggregates import avg, count, sum_
-from thalweg.plan.nodes.panes import FLUSHES
+from thalweg.plan.nodes.panes import Flush
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source
 from thalweg.testing import (
@@ -23,9 +24,9 @@ from thalweg.testing import (
 from thalweg.testing.manner import WILD
 
 
-@pytest.mark.parametrize("flush", FLUSHES)
+@pytest.mark.parametrize("flush", get_args(Flush))
 @pytest.mark.parametrize("slots", [1, 3, 64])
-def test_law(flush: str, slots: int) -> None:
+def test_law(flush: Flush, slots: int) -> None:
     windows = (
         Stream(A)
         .group_by("k")
@@ -46,8 +47,8 @@ def test_law(flush: str, slots: int) -> None:
             )
 
 
-@pytest.mark.parametrize("flush", FLUSHES)
-def test_no_sum_is_later_than_it_may(flush: str) -> None:
+@pytest.mark.parametrize("flush", get_args(Flush))
+def test_no_sum_is_later_than_it_may(flush: Flush) -> None:
     events = source("s", {"k": "int64"})
     engine = Engine(
         events.group_by("k").tumbling(10).two_level(1024, flush=flush, late=2).aggregate(n=count()),
@@ -67,7 +68,7 @@ def test_mistakes() -> None:
     with pytest.raises(
         WindowError, match=r"flush must be one of at end, slow, lazy\. Did you mean 'slow'"
     ):
-        windows.two_level(8, flush="slowly")
+        windows.two_level(8, flush="slowly")  # type: ignore[arg-type]
     with pytest.raises(WindowError, match="slots must be positive"):
         windows.two_level(0)
     with pytest.raises(WindowError, match="partial sums need counts or sums of whole numbers"):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
+from thalweg.errors import PlanError
 from thalweg.expr import Expr, col, lit
 from thalweg.model import Row
 from thalweg.model.batch import Batch
@@ -18,8 +19,9 @@ from thalweg.operators.base import Operator
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.families import RowOperator
+from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
 from thalweg.testing.oracle.scene import Scene, meaning
@@ -148,6 +150,15 @@ def test_the_join_window_means_what_it_says() -> None:
     }
     found = [row for _, _, row in tw.table(_soon(), feeds) if row["right_time"] is not None]
     assert sorted((row["left_time"], row["right_time"]) for row in found) == pairs
+
+
+def test_an_update_stream_passes_the_operator_unless_it_changes_the_key() -> None:
+    quotes = tw.source("q", COLUMNS, insert_only=True).update_key("k")
+    updates = check_update_rules(Clamp(quotes.node, "v", 0, 5))
+    assert updates is not None
+    assert (updates.source, updates.shown_keys) == ("q", "k")
+    with pytest.raises(PlanError, match=r"clamp over 'q'.*the update key \(k\) must be passed on"):
+        Stream(Clamp(quotes.node, "k", 0, 5))
 
 
 def test_explain_and_fragments_know_them() -> None:

@@ -15,7 +15,8 @@ from thalweg.plan import nodes
 from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.plan.update_rules import check_update_rules
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 
 
@@ -99,6 +100,12 @@ def test_an_unknown_operator_may_be_endless_so_no_join_keeps_its_rows() -> None:
         )
 
 
+def test_an_unknown_operator_is_refused_behind_a_source_that_keeps_only_the_newest_rows() -> None:
+    quotes = tw.source("q", {"k": "int64", "v": "int64"}, insert_only=True).update_key("k")
+    with pytest.raises(PlanError, match=r"mystery over 'q'.*computed from the rows that are left"):
+        check_update_rules(Mystery((quotes.node,)))
+
+
 def test_the_readme_shows_what_the_classes_say() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     assert operators_table() in readme, "put operators_table() into README.md"
@@ -167,6 +174,17 @@ def test_promises_that_are_thinned_out_do_not_hide_rows_without_an_end() -> None
     for endless in (a, a.describe(), a.distinct(), a.number_rows(), a.quantize(10, 10)):
         with pytest.raises(PlanError, match="set_duration gives its rows no end"):
             endless.join(b, "k")
+
+
+def test_a_projection_keeps_groups_whatever_their_columns_are_called() -> None:
+    """A name that is written between quotes, such as `end`, hid them."""
+    for name in ("k", "end", "of two words"):
+        stream = tw.source("s", {name: "int64", "v": "int64"}, group_ctis=name)
+        kept = stream.with_columns(w="v + 1").properties
+        assert (kept.group_keys, kept.group_ctis) == ((name,), True)
+        assert stream.select("v").properties.group_keys == ()
+        renamed = stream.rename({name: "g"}).properties
+        assert renamed.group_keys == ()
 
 
 def test_groups_do_not_hide_rows_without_an_end() -> None:

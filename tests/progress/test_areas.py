@@ -19,7 +19,8 @@ import pytest
 import thalweg as tw
 from thalweg.errors import ProgressError
 from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
-from thalweg.model.progress import Progress, progress_of_text, progress_text
+from thalweg.model.progress import Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.punctuation import Punctuation, Range, before, punctuation, within
 from thalweg.model.soundness import assert_sound
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -394,7 +395,7 @@ def test_a_thousand_values_with_a_range_each() -> None:
     engine = tw.Engine(WINDOWS["sums"](source().group_by("src", "port")), consistency="final")
     engine.push("s", [row(f"h{n}", n, 3) for n in range(1000)])
     for n in range(1000):
-        engine._ingress("s").punctuate(
+        engine._graph.ingress("s").punctuate(
             punctuation(ts=before(20 + n), src=f"h{n}", port=within(n - n % 2, n + 1))
         )
     assert len(news(engine.push("s", []))) == 0

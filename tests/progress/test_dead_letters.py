@@ -11,15 +11,16 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
-from thalweg.shards.egress import DEAD_RECORDS, unpack_dead
-from thalweg.shards.event_columns import EventColumns
-from thalweg.shards.event_files import FileChunks
-from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.file_feed import FileReader, Files
-from thalweg.spark.streams import from_files
+from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.output.typed_rows import DEAD_RECORDS, unpack_dead
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.shards.sources.event_files import FileChunks
+from thalweg.spark.sources.file_feed import FileReader, Files
+from thalweg.spark.sources.streams import from_files
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 JSON = b"""{"ts": 1, "k": "a", "v": 1}

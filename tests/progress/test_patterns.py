@@ -13,10 +13,10 @@ import pytest
 import thalweg as tw
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import parse
-from thalweg.model.punctuation import Punctuation, before, punctuation, within
-from thalweg.shards.event_columns import EventColumns
+from thalweg.model.punctuation import before, punctuation, within
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.spark.streams import from_files
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.spark.sources.streams import from_files
 
 COLUMNS = {"k": "string", "end": "int64", "size": "float64"}
 ENGINES: dict[str, Callable[..., Any]] = {"in-process": tw.Engine, "divided": DividedEngine}
@@ -173,7 +173,7 @@ def test_rows_of_a_file_are_patterns(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.string()), ("end", pa.int64())])
     batch, header = times.chunk(table, schema, "here")
     assert len(batch) == 1
-    assert [Punctuation.from_text(text) for text in header.patterns] == [
+    assert list(header.patterns) == [
         punctuation(ts=within(5, 9)),
         punctuation(end=within(3, 8)),
     ]

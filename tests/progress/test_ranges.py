@@ -18,7 +18,8 @@ import pytest
 import thalweg as tw
 from tests.state.test_finished_groups import QUERIES
 from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
-from thalweg.model.progress import Progress, progress_of_text, progress_text
+from thalweg.model.progress import Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.punctuation import Punctuation, Range, before, punctuation, within
 from thalweg.model.range_promises import RangePromises
 from thalweg.model.soundness import assert_sound

@@ -14,7 +14,7 @@ from thalweg.model import MIN_TIME, Batch, Element, Row, cht
 from thalweg.plan.nodes import Source
 from thalweg.plan.usefulness import useful_grids
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.spark.ticker import period_of
+from thalweg.spark.sources.ticker import period_of
 from thalweg.testing import FakeClock
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -144,7 +144,7 @@ def test_promises_are_no_finer_than_the_smallest_hop_that_reads_the_source() -> 
     seen = []
     for time in range(0, 60, 3):
         engine.push("s", at(time))
-        seen.append(engine._ingress("s").progress.cti)
+        seen.append(engine._graph.ingress("s").progress.cti)
     assert set(seen) - {MIN_TIME} == {0, 20, 40}
     assert engine.status().operators["window_aggregate-1"].batches == 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import thalweg as tw
-from thalweg.shards.bucket_report import BucketReport
 from thalweg.shards.local_engine import DividedEngine
+from thalweg.shards.reports.bucket_report import BucketReport
 
 
 @pytest.fixture(autouse=True)

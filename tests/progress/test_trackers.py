@@ -50,6 +50,7 @@ def test_at_most_n_rows_late_is_the_newest_time_before_the_last_n(rows: int, see
     said, after = in_pieces(RowsTracker(rows), sync, random)
     assert [*said, after.promise] == expected
     assert RowsTracker(rows).from_json(after.to_json()).promise == after.promise
+    assert isinstance(after, RowsTracker)
     assert int(after.counts.sum()) <= rows + 1  # nothing older is kept
 
 

@@ -28,14 +28,15 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import InputError
 from thalweg.io.listing import Found
-from thalweg.shards.event_columns import EventColumns
-from thalweg.shards.event_files import FileChunks
-from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.file_feed import FileReader, Files
-from thalweg.spark.file_offsets import FilePart
+from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.shards.sources.event_files import FileChunks
+from thalweg.spark.sources.file_feed import FileReader, Files
+from thalweg.spark.sources.file_offsets import FilePart
 from thalweg.stream import source
 
 SECONDS = 30

@@ -7,6 +7,7 @@ import linecache
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,16 @@ from tests.shards.test_record import QUERY, Checkpoint
 from thalweg.errors import PlanError, StateError
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.batch import Batch
-from thalweg.shards.exchange import blob_of_batch
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.module_digests import module_digests
-from thalweg.shards.query_figures import BatchFigures, QueryFigures
-from thalweg.shards.record import ProgressRecord
-from thalweg.shards.reports import combined_why, read_reports
-from thalweg.shards.sink_folder import SinkFolder
-from thalweg.shards.sources import log_of
-from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.shards.checkpoint.module_digests import module_digests
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.exchange.blobs import blob_of_batch
+from thalweg.shards.output.destinations import require_output, require_sink
+from thalweg.shards.output.kept_table import KeptTable
+from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.reports.combined import combined_why, read_reports
+from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures
+from thalweg.shards.sources.source_feed import log_of
+from thalweg.spark.trigger import trigger_arguments
 
 # ------------------------------------------------------------------------------------------------
 # the sink belongs to its checkpoint
@@ -83,7 +85,7 @@ def test_a_damaged_owner_is_refused(tmp_path: Path) -> None:
 def test_the_record_tells_checkpoints_apart_and_how_far_they_are(tmp_path: Path) -> None:
     one, two = Checkpoint(tmp_path / "one"), Checkpoint(tmp_path / "two")
     first = one.run(0, 3)
-    again = ProgressRecord(str(one.folder), QUERY)
+    again = ProgressRecord(one.folder, QUERY)
     again.check()
     assert (again.identity, again.last, again.finished) == (first.identity, 3, 3)
     (one.folder / "commits" / "3").unlink()
@@ -114,7 +116,7 @@ def row(value: int) -> tw.Element:
 def test_a_table_in_memory_survives_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.shards.kept_table._TOGETHER", 3)
+    monkeypatch.setattr("thalweg.shards.output.kept_table._TOGETHER", 3)
     table = KeptTable(SCHEMA, tmp_path / "table")
     for batch in range(10):
         table.take(batch, changes(row(batch)))
@@ -211,20 +213,20 @@ def test_a_module_whose_code_changed_is_known(tmp_path: Path) -> None:
 
 def test_a_checkpoint_with_other_code_is_refused(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "checkpoint")
-    checkpoint.run(0, 1, {**QUERY, "modules": {"mine.sum@1": "a"}})
-    checkpoint.check({**QUERY, "modules": {"mine.sum@1": "a"}})
+    checkpoint.run(0, 1, replace(QUERY, modules={"mine.sum@1": "a"}))
+    checkpoint.check(replace(QUERY, modules={"mine.sum@1": "a"}))
     with pytest.raises(StateError, match=r"the code of the module mine.sum@1 has changed"):
-        checkpoint.check({**QUERY, "modules": {"mine.sum@1": "b"}})
+        checkpoint.check(replace(QUERY, modules={"mine.sum@1": "b"}))
 
 
 def test_an_operator_that_does_not_fit_is_refused_before_a_worker_starts(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     checkpoint.run(
-        0, 1, {**QUERY, "operators": {"0": {"top_k-1": "by a", "where-1": "stateless x"}}}
+        0, 1, replace(QUERY, operators={"0": {"top_k-1": "by a", "where-1": "stateless x"}})
     )
-    checkpoint.check({**QUERY, "operators": {"0": {"top_k-1": "by a", "where-1": "stateless y"}}})
+    checkpoint.check(replace(QUERY, operators={"0": {"top_k-1": "by a", "where-1": "stateless y"}}))
     with pytest.raises(StateError, match=r"the operator top_k-1 was 'by a' and is now 'by b'"):
-        checkpoint.check({**QUERY, "operators": {"0": {"top_k-1": "by b"}}})
+        checkpoint.check(replace(QUERY, operators={"0": {"top_k-1": "by b"}}))
 
 
 # ------------------------------------------------------------------------------------------------

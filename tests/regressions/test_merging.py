@@ -109,8 +109,8 @@ def test_what_is_refused_leaves_no_trace(name: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: merger(level="R7"), "level='R7' is none of R0"),
-        (lambda: merger(broken="cur"), "broken='cur' is none of cut, climb. Did you mean 'cut'"),
+        (lambda: merger(level="R7"), r"level must be one of R0, R1, R2, R3, R4\. Got 'R7'"),
+        (lambda: merger(broken="cur"), r"broken must be one of cut, climb\. Did you mean 'cut'"),
         (lambda: merger(groups="kk"), "unknown column 'kk'"),
         (lambda: merger(NUMBER, tolerance=-1), "tolerance"),
         (lambda: merger(NUMBER, tolerance=math.nan), "tolerance"),
@@ -120,7 +120,7 @@ def test_what_is_refused_leaves_no_trace(name: Any) -> None:
         (lambda: merger().attach("new", since="5"), "since is '5'"),  # type: ignore[arg-type]
         (lambda: MergePolicy(share="half"), "share"),  # type: ignore[arg-type]
         (lambda: MergePolicy(lag=0.5), "lag must be"),  # type: ignore[arg-type]
-        (lambda: tw.merge(number_stream(), level="R9"), "level='R9'"),  # type: ignore[arg-type]
+        (lambda: tw.merge(number_stream(), level="R9"), r"level must be one of .*'R9'"),  # type: ignore[arg-type]
         (lambda: tw.merge(number_stream(), text_stream()), "v string; and v double"),
     ],
 )

@@ -15,12 +15,13 @@ import thalweg as tw
 from thalweg.errors import InputError, PlanError, StateError, TypeMismatchError
 from thalweg.io.discovery import discover
 from thalweg.io.events import events
-from thalweg.io.file_log import FileLog, note_repair
+from thalweg.io.file_log import FileLog
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listing import FilePlace
-from thalweg.shards.sources import name_sources
-from thalweg.spark.feeds import feeds_of
-from thalweg.spark.streams import from_files
+from thalweg.io.repair_notes import note_repair
+from thalweg.shards.sources.source_feed import name_sources
+from thalweg.spark.sources.feed import feeds_of
+from thalweg.spark.sources.streams import from_files
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("key", pa.string()), ("val", pa.int64())])
 CSV = "ts,key,val\n1,a,10\n2,ä,20"

@@ -9,7 +9,7 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import PlanError
-from thalweg.run.plotting import story_of
+from thalweg.run.story import story_of
 
 #   row      1  2  3  4  5  6  7
 STARTS = (2, 5, 12, 7, 21, 14, 24)

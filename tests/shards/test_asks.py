@@ -6,8 +6,8 @@ from pathlib import Path
 
 import thalweg as tw
 from thalweg.model import Batch
-from thalweg.shards.asks import ask_all_if_behind, ask_time, asks_file, write_asks
 from thalweg.shards.local_engine import DividedEngine
+from thalweg.shards.reports.asks import ask_all_if_behind, ask_time, asks_file, write_asks
 from thalweg.stream import Stream
 
 SECOND = 1_000_000

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import thalweg as tw
 from thalweg.errors import StateError
 from thalweg.expr import col
 from thalweg.model import (
@@ -24,18 +26,16 @@ from thalweg.model import (
     elements_of,
     insert,
 )
+from thalweg.model.area_promises import AreaPromises
+from thalweg.model.punctuation import punctuation, within
 from thalweg.model.time import MIN_TIME
-from thalweg.shards.exchange import (
-    EXCHANGE_COLUMNS,
-    EXCHANGE_SCHEMA,
-    ExchangeRow,
-    Header,
-    batch_of_blob,
-    blob_of_batch,
-    read_rows,
-    write_rows,
-)
-from thalweg.shards.ingest import divide, exchange_rows
+from thalweg.operators.merging.named_inputs import InputChange
+from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch, read_rows, write_rows
+from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS, EXCHANGE_SCHEMA, ExchangeRow
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import divide, divided_rows, exchange_rows
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 
@@ -122,14 +122,14 @@ PROMISES = [
 
 @pytest.mark.parametrize("promise", PROMISES, ids=str)
 def test_a_promise_comes_through_as_text(promise: Progress) -> None:
-    received = Header.from_json(Header.of_progress(promise).to_json()).progress
+    received = Header.from_json(Header(progress=promise).to_json()).progress
     assert (received.cti, dict(received.scoped)) == (promise.cti, dict(promise.scoped))
     assert received.scope_columns == promise.scope_columns
 
 
 def test_nan_is_found_again_as_the_same_group() -> None:
     received = Header.from_json(
-        Header.of_progress(Progress(3, ("f",), {(math.nan,): 8})).to_json()
+        Header(progress=Progress(3, ("f",), {(math.nan,): 8})).to_json()
     ).progress
     assert received.of((math.nan,)) == 8
 
@@ -139,18 +139,38 @@ def test_a_header_says_only_what_it_knows() -> None:
         "newest": 0,
         "begin": 0,
         "end": 1,
-        "rows": 0,
     }
-    header = Header(partition="3", newest=7, cti=5, begin=10, end=20, rows=4)
+    header = Header(
+        partition="3", newest=7, progress=Progress(5), begin=10, end=20, rows=4, asked=False
+    )
     assert Header.from_json(header.to_json()) == header
 
 
-def test_another_promise_leaves_the_rest_of_a_header_alone() -> None:
-    header = Header(partition="3", newest=7, cti=5, begin=10, end=20, rows=4)
-    assert header.promising(Progress(6)) == Header(
-        partition="3", newest=7, cti=6, begin=10, end=20, rows=4
-    )
-    assert header.promising(NO_PROGRESS).cti is None
+PATTERN = punctuation(ts=within(5, 9))
+
+
+def test_changes_of_inputs_and_patterns_come_through_as_text() -> None:
+    header = Header(Message.SOURCE, change=InputChange.JOINS, since=4, patterns=(PATTERN,))
+    received = Header.from_json(header.to_json())
+    assert received == header
+    assert received.change is InputChange.JOINS
+
+
+def test_what_does_not_travel_is_left_out_of_a_header() -> None:
+    areas = AreaPromises.over({"k": "a"}, {"v": (0, 9)}, 7)
+    received = Header.from_json(Header(progress=Progress(3, ("k", "v"), areas=areas)).to_json())
+    assert received.progress == Progress(3, ("k", "v"))
+
+
+def test_rows_for_buckets_have_the_promise_of_their_batch_and_the_rest_of_the_header() -> None:
+    query = tw.source("s", {"k": "string", "v": "int64"}).group_by("k").session(5)
+    plan = fragments_of(query.aggregate(n=tw.count()).node)
+    (target,) = targets_of(plan, [4, 7], source="s")
+    header = Header(partition="3", newest=7, progress=Progress(5), begin=10, end=20, rows=4)
+    rows = list(divided_rows(target, "s", batch(insert({"k": "a", "v": 1}, 6, 7), cti(6)), header))
+    assert [row.bucket for row in rows] == [4, 7]
+    for row in rows:
+        assert Header.from_json(row.header) == replace(header, progress=Progress(6))
 
 
 # ------------------------------------------------------------------------------------------------

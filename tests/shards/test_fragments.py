@@ -11,9 +11,9 @@ import pytest
 import thalweg as tw
 from thalweg.expr import col
 from thalweg.plan.nodes import Join, Node, Shift, Source, walk
-from thalweg.shards.fragments import FragmentPlan, parts_of, sources_of, targets_of
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import FragmentPlan, parts_of, sources_of, targets_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.testing import assert_physically_independent
 
 COLUMNS = {"k": "string", "v": "int64", "w": "int64"}

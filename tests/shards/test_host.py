@@ -14,8 +14,8 @@ import thalweg as tw
 from thalweg.errors import PlanError, StateError
 from thalweg.model import Batch, Row, rows_of_table, table_of_batches
 from thalweg.run import Host
-from thalweg.shards.local_host import DividedHost
-from thalweg.shards.query_registry import QueryRegistry
+from thalweg.shards.host.local_host import DividedHost
+from thalweg.shards.host.query_registry import QueryRegistry
 from thalweg.stream import Stream
 from thalweg.testing import difference
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import thalweg as tw
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
 
 EVENTS = tw.source(
     "s", {"k": "string", "v": "int64", "w": "int64", "x": "string"}, insert_only=True

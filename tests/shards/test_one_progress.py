@@ -19,8 +19,8 @@ import pytest
 import thalweg as tw
 from thalweg.graph.why import Why
 from thalweg.model.punctuation import Punctuation, punctuation, within
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.testing import FakeClock
 
 COLUMNS = {"k": "int64", "v": "int64"}

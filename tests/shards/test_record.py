@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from thalweg.errors import StateError
-from thalweg.shards import record
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.checkpoint import record
+from thalweg.shards.checkpoint.query_identity import QueryIdentity
+from thalweg.shards.checkpoint.record import ProgressRecord
 
-QUERY = {"fragments": {"0": [["s", None, ["k"]]]}, "buckets": 2, "consistency": "speculative"}
+QUERY = QueryIdentity(
+    {"fragments": {"0": [["s", None, ["k"]]]}, "buckets": 2, "consistency": "speculative"}
+)
 
 
 class Checkpoint:
@@ -52,9 +55,9 @@ class Checkpoint:
             f'v2\n{{"nextBatchWatermarkMs":0,"stateUniqueIds":{{"0":"id-{batch}"}}}}',
         )
 
-    def run(self, first: int, last: int, query: dict[str, object] | None = None) -> ProgressRecord:
+    def run(self, first: int, last: int, query: QueryIdentity | None = None) -> ProgressRecord:
         """A query runs these batches, as Spark does: offsets, record, sink, commit."""
-        mine = ProgressRecord(str(self.folder), query or QUERY)
+        mine = ProgressRecord(self.folder, query or QUERY)
         mine.check()
         mine.begin()
         if first == 0:
@@ -67,8 +70,8 @@ class Checkpoint:
             self.commit(batch)
         return mine
 
-    def check(self, query: dict[str, object] | None = None) -> None:
-        ProgressRecord(str(self.folder), query or QUERY).check()
+    def check(self, query: QueryIdentity | None = None) -> None:
+        ProgressRecord(self.folder, query or QUERY).check()
 
 
 @pytest.fixture
@@ -83,13 +86,13 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 def test_a_new_checkpoint_is_fine(checkpoint: Checkpoint) -> None:
     checkpoint.check()
     assert not checkpoint.folder.exists(), "a check leaves nothing behind"
-    ProgressRecord(str(checkpoint.folder), QUERY).begin()
+    ProgressRecord(checkpoint.folder, QUERY).begin()
     checkpoint.check()
     assert checkpoint.batches == []
 
 
 def test_a_query_may_be_killed_before_its_first_batch(checkpoint: Checkpoint) -> None:
-    ProgressRecord(str(checkpoint.folder), QUERY).begin()
+    ProgressRecord(checkpoint.folder, QUERY).begin()
     checkpoint.write("metadata", "{}")
     checkpoint.offsets(0)
     checkpoint.check()
@@ -136,7 +139,7 @@ def test_a_line_that_was_cut_off_by_a_crash_is_forgiven(checkpoint: Checkpoint, 
     checkpoint.run(0, 1)
     before = checkpoint.record.read_bytes()
     checkpoint.offsets(2)
-    ProgressRecord(str(checkpoint.folder), QUERY).note(2)
+    ProgressRecord(checkpoint.folder, QUERY).note(2)
     line = checkpoint.record.read_bytes()[len(before) :]
     size = {"nothing": 0, "half": len(line) // 2, "all but the line end": len(line) - 1}[kept]
     checkpoint.record.write_bytes(before + line[:size])
@@ -276,7 +279,7 @@ def test_the_checkpoint_of_another_query_is_refused_with_the_difference(
 ) -> None:
     checkpoint.run(0, 1)
     with pytest.raises(StateError, match="Its buckets was 2, this query's is 4"):
-        checkpoint.check({**QUERY, "buckets": 4})
+        checkpoint.check(QUERY.with_facts({"buckets": 4}))
 
 
 def test_offsets_of_another_checkpoint_are_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -290,7 +293,7 @@ def test_offsets_of_another_checkpoint_are_refused(checkpoint: Checkpoint, tmp_p
 
 def test_a_batch_without_offsets_is_not_noted(checkpoint: Checkpoint) -> None:
     with pytest.raises(StateError, match="batch 0 runs, but its offsets are not in the checkpoint"):
-        ProgressRecord(str(checkpoint.folder), QUERY).note(0)
+        ProgressRecord(checkpoint.folder, QUERY).note(0)
 
 
 # ------------------------------------------------------------------------------------------------

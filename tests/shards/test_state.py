@@ -10,10 +10,11 @@ import thalweg as tw
 from thalweg.errors import StateError
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.local_engine import DictStore
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.state import Memory, SliceStore, carried_over, read_json, write_json
-from thalweg.shards.worker import FragmentRunner
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.state.signatures import carried_over
+from thalweg.shards.state.slices import Memory, SliceStore
+from thalweg.shards.state.store import DictStore, read_json, write_json
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 
 PLAN = {"where-1": "stateless where", "top_k-1": "top_k by v"}
 

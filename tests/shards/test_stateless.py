@@ -16,12 +16,13 @@ import thalweg as tw
 from thalweg.errors import LateEventError, StateError
 from thalweg.model.batch import Batch
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Chunk, Header
-from thalweg.shards.fragments import sources_of, targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.row_task import RowWorker, added
-from thalweg.shards.stateless import ProgressKeeper, keeps_nothing
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import sources_of, targets_of
+from thalweg.shards.stateless.progress_keeper import ProgressKeeper, keeps_nothing
+from thalweg.shards.stateless.row_task import RowWorker, added
 
 EVENTS: dict[str, str] = {"v": "int64"}
 Rows = list[tuple[int, int]]

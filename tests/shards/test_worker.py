@@ -4,6 +4,7 @@ reports."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ import thalweg as tw
 from thalweg.errors import LateEventError, ProgressError, StateError
 from thalweg.model import (
     INFINITY,
+    NO_PROGRESS,
     Batch,
     Element,
+    Progress,
     batches_of,
     elements_of,
     insert,
@@ -23,12 +26,15 @@ from thalweg.model import (
 )
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Chunk, Header, blob_of_batch
-from thalweg.shards.fragments import FragmentPlan, sources_of, targets_of
-from thalweg.shards.ingest import Ingest
+from thalweg.shards.exchange.blobs import blob_of_batch
+from thalweg.shards.exchange.chunk import Chunk
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import FragmentPlan, sources_of, targets_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.worker import Answer, FragmentRunner
+from thalweg.shards.worker.answer import Answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.testing.compare import sort_rows
 
 COLUMNS = {"k": "string", "v": "int64"}
@@ -65,12 +71,10 @@ class Running:
         (batch,) = list(batches_of(elements, self.schemas[source])) or [
             Batch.empty(self.schemas[source])
         ]
-        newest = int(batch.sync.max()) if len(batch) else None
-        said = Header.of_progress(
-            batch.progress, **{"newest": newest, "rows": len(batch), **header}
-        )
         if "cti" in header:
-            said = Header(**{"newest": newest, "rows": len(batch), **header})
+            batch = batch.with_progress(Progress(header.pop("cti")))
+        said = Header.of_batch(batch)
+        said = replace(said, **header)
         rows = self.ingests[source].rows(batch, said, seq)
         return [
             Chunk(origin, at, Header.from_json(text), blob)
@@ -366,7 +370,7 @@ def upstream(part: int, cti: int | None, *elements: Element) -> Chunk:
     return Chunk(
         "fragment-0",
         0,
-        Header(partition=str(part), cti=cti),
+        Header(partition=str(part), progress=NO_PROGRESS if cti is None else Progress(cti)),
         blob_of_batch(batch) if len(batch) else None,
     )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from thalweg.shards.buckets import _murmur3, bucket_ids, bucket_of
+from thalweg.shards.exchange.buckets import _murmur3, bucket_ids, bucket_of
 
 MANY = 100_003
 """So many buckets that two different values hardly ever share one."""

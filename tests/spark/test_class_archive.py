@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from thalweg.cli.quicken import quicken
 from thalweg.io.locks import unlock_file
-from thalweg.spark.archive_building import write_archive
-from thalweg.spark.class_archive import (
+from thalweg.spark.processes.archive_building import write_archive
+from thalweg.spark.processes.class_archive import (
     OPTIONS,
     RETRY_S,
     SWITCH,
@@ -29,7 +29,7 @@ from thalweg.spark.class_archive import (
 PROGRAM = """
 import logging
 logging.basicConfig(level="INFO")
-from thalweg.spark.archive_building import build_after_exit
+from thalweg.spark.processes.archive_building import build_after_exit
 build_after_exit()
 """
 """What a session does that finds no archive."""

@@ -26,7 +26,7 @@ from thalweg.model import (
     rows_of_table,
     table_of_batches,
 )
-from thalweg.shards.checkpoint_copy import copy_checkpoint
+from thalweg.shards.checkpoint.copying import copy_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]
 

@@ -27,9 +27,9 @@ from tests.spark.jobs.flips import Flips
 from tests.spark.jobs.streams import EVENTS, Arrivals, answers, expected, query, run
 from thalweg import spark as ts
 from thalweg.errors import EvaluationError, InputError, SchemaChangeError, StateError, ThalwegError
-from thalweg.shards.event_columns import EventColumns
+from thalweg.shards.sources.event_columns import EventColumns
 from thalweg.spark.failures import BatchFailure, with_short_search
-from thalweg.spark.quiet import spark_log
+from thalweg.spark.processes.quiet import spark_log
 from thalweg.udm import function
 
 cloudpickle: Any = untyped

@@ -26,15 +26,16 @@ from thalweg.io.file_log import FileLog, passed_files
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listed import equal_runs
 from thalweg.io.listing import FilePlace
-from thalweg.model.time import INFINITY
+from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Source
-from thalweg.shards.event_columns import EventColumns
-from thalweg.shards.event_files import FileChunks
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.file_feed import FileReader, Files
+from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import targets_of
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.shards.sources.event_files import FileChunks
+from thalweg.spark.sources.file_feed import FileReader, Files
 
 TABLE = pa.table(
     {"ts": pa.array([3, 1, 2], pa.int64()), "k": ["a", "b", None], "v": pa.array([1.5, None, 2.5])}
@@ -354,7 +355,7 @@ def test_lines_that_were_swapped_are_refused(folder: Path) -> None:
 def test_the_log_grows_by_what_is_new_and_is_put_together(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.io.file_log._COMPACTED_LINES", 4)
+    monkeypatch.setattr("thalweg.io.file_journal._COMPACTED_LINES", 4)
     log = log_of(folder)
     lines, written = [], 0
     for number in range(12):
@@ -505,7 +506,7 @@ def test_available_now_ends_with_the_files_that_were_there(folder: Path) -> None
     after = mine.latestOffset(mine.initialOffset(), ReadAllAvailable())
     assert after == {"n": 1, "ended": 1}
     seen = chunks(mine, mine.initialOffset(), after)
-    assert [header.cti for header, _ in seen] == [None, INFINITY]
+    assert [header.progress.cti for header, _ in seen] == [MIN_TIME, INFINITY]
 
 
 def test_the_end_is_said_only_once(folder: Path) -> None:

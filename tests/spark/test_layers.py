@@ -12,21 +12,21 @@ import pytest
 import thalweg as tw
 from thalweg import spark
 from thalweg.errors import PlanError
-from thalweg.shards.sources import SourceFeed
-from thalweg.spark.element_feed import Elements
-from thalweg.spark.file_feed import Files
-from thalweg.spark.frame_feed import Frame
-from thalweg.spark.generator_feed import Generator
-from thalweg.spark.merge_feed import MergedLogs
-from thalweg.spark.receiver_feed import Received
+from thalweg.shards.sources.source_feed import SourceFeed
+from thalweg.spark.sources.element_feed import Elements
+from thalweg.spark.sources.file_feed import Files
+from thalweg.spark.sources.frame_feed import Frame
+from thalweg.spark.sources.generator_feed import Generator
+from thalweg.spark.sources.merge_feed import MergedLogs
+from thalweg.spark.sources.receiver_feed import Received
 
 WITHOUT_PYSPARK = {
-    "java": "the Java that Spark runs on",
-    "outputs": "the arguments of Spark's sinks and triggers",
-    "quiet": "what Spark's JVM prints",
-    "sql_conditions": "conditions in Spark's SQL",
-    "unpacking": "runs in Spark's Python processes",
-    "warm_python": "starts Spark's Python processes",
+    "processes.java": "the Java that Spark runs on",
+    "trigger": "the arguments of Spark's trigger",
+    "processes.quiet": "what Spark's JVM prints",
+    "jvm.sql_conditions": "conditions in Spark's SQL",
+    "processes.unpacking": "runs in Spark's Python processes",
+    "processes.warm_python": "starts Spark's Python processes",
 }
 """Modules of `spark/` that import no pyspark, and what of Spark they are about all the same."""
 
@@ -43,8 +43,12 @@ def _imports_pyspark(path: Path) -> bool:
 
 def test_what_knows_no_spark_is_not_in_its_package() -> None:
     assert spark.__file__ is not None
-    modules = {path.stem: path for path in Path(spark.__file__).parent.glob("*.py")}
-    del modules["__init__"]
+    folder = Path(spark.__file__).parent
+    modules = {
+        ".".join(path.relative_to(folder).with_suffix("").parts): path
+        for path in folder.rglob("*.py")
+        if path.stem != "__init__"
+    }
     found = {name for name, path in modules.items() if not _imports_pyspark(path)}
     assert found == set(WITHOUT_PYSPARK), "shards/ and io/ are for what knows no Spark"
 

@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from thalweg.spark import local_files
-from thalweg.spark.local_files import use_local_files
+from thalweg.spark.jvm import local_files
+from thalweg.spark.jvm.local_files import use_local_files
 
 
 @pytest.fixture

@@ -20,16 +20,17 @@ from thalweg.errors import TimeRangeError
 from thalweg.model.batch import Batch
 from thalweg.plan.nodes import Source
 from thalweg.plan.nodes.panes import Panes
-from thalweg.shards.cells import batch_of_cells
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.fragments import sources_of, targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.sources import without_feeds
-from thalweg.spark import pane_sums, run_time_classes
-from thalweg.spark.feeds import feeds_of
-from thalweg.spark.frame_feed import Frame
-from thalweg.spark.pane_sums import Summing, summing_of
+from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.exchange.cells import batch_of_cells
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import sources_of, targets_of
+from thalweg.shards.sources.source_feed import without_feeds
+from thalweg.spark.jvm import pane_sums, run_time_classes
+from thalweg.spark.jvm.pane_sums import Summing, summing_of
+from thalweg.spark.sources.feed import feeds_of
+from thalweg.spark.sources.frame_feed import Frame
 from thalweg.testing import assert_same_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("spark")]

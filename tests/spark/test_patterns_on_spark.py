@@ -17,11 +17,11 @@ import thalweg as tw
 from tests.patterns.definition import matches
 from tests.patterns.test_sequence import STREAMS, events
 from thalweg import spark as tws
-from thalweg.io.events import batches_from
+from thalweg.io.feeds import batches_from
 from thalweg.model import Row
 from thalweg.plan.nodes import Source
 from thalweg.plan.sequences import MODES, Mode
-from thalweg.spark.file_feed import Files
+from thalweg.spark.sources.file_feed import Files
 from thalweg.testing import Manner, Step, logical_inputs, make_form
 from thalweg.testing.compare import sort_rows
 from thalweg.testing.spark_engine import write_elements

@@ -13,13 +13,14 @@ import thalweg as tw
 from thalweg.errors import LateEventError
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange import Header, Message, batch_of_blob, read_rows
-from thalweg.shards.fragment_stage import FragmentSpec
-from thalweg.shards.fragments import parts_of, targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.local_engine import DictStore
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.spark.processor import FragmentProcessor
+from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import parts_of, targets_of
+from thalweg.shards.state.store import DictStore
+from thalweg.shards.worker.fragment_bucket import FragmentSpec
+from thalweg.spark.stages.processor import FragmentProcessor
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNTS = tw.source("s", COLUMNS).group_by("k").tumbling(10).aggregate(n=tw.count())
@@ -65,7 +66,7 @@ class Stage:
         """What the source sends for some elements."""
         found: Rows = []
         for batch in batches_of(elements, COLUMNS):
-            header = Header.of_progress(batch.progress, rows=len(batch), newest=newest)
+            header = Header(progress=batch.progress, rows=len(batch), newest=newest)
             found += [
                 dict(zip(NAMES, row, strict=True)) for row in self.ingest.rows(batch, header, 0)
             ]
@@ -207,5 +208,5 @@ def test_a_fragment_tells_the_next_one_how_far_it_is_even_without_rows() -> None
         ("fragment-0", 1, None),
         ("", 1, None),
     ]
-    assert Header.from_json(rows[0]["header"]).cti == 0, "the window from 0 is open"
+    assert Header.from_json(rows[0]["header"]).progress.cti == 0, "the window from 0 is open"
     assert Header.from_json(rows[0]["header"]).partition == "0"

@@ -10,8 +10,8 @@ import pytest
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.expr import parse
 from thalweg.model.time import MIN_TIME
-from thalweg.shards.event_columns import EventColumns
-from thalweg.spark.streams import from_files
+from thalweg.shards.sources.event_columns import EventColumns
+from thalweg.spark.sources.streams import from_files
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 TIMES = EventColumns("ts", punctuation=parse("k = 'promise'"))
@@ -25,7 +25,7 @@ def rows(*given: tuple[int, str | None, int]) -> pa.Table:
 def test_a_row_of_punctuation_is_a_promise_and_no_event() -> None:
     batch, header = TIMES.chunk(rows((5, "a", 1), (9, "promise", 0), (7, "b", 2)), SCHEMA, "here")
     assert batch.start.tolist() == [5, 7]
-    assert header.cti == 9
+    assert header.progress.cti == 9
     assert (header.newest, header.rows) == (7, 2)
 
 
@@ -33,12 +33,12 @@ def test_the_latest_promise_counts_and_null_is_no_promise() -> None:
     batch, header = TIMES.chunk(
         rows((4, "promise", 0), (6, None, 1), (3, "promise", 0)), SCHEMA, "here"
     )
-    assert (len(batch), header.cti) == (1, 4)
+    assert (len(batch), header.progress.cti) == (1, 4)
 
 
 def test_rows_without_punctuation_promise_nothing() -> None:
     _, header = TIMES.chunk(rows((4, "a", 0)), SCHEMA, "here")
-    assert header.cti is None
+    assert header.progress.cti == MIN_TIME
 
 
 def test_punctuation_must_be_a_condition(tmp_path: object) -> None:

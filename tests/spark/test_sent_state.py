@@ -14,8 +14,8 @@ from pyspark.sql.streaming.stateful_processor import MapState
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 
 from thalweg.errors import StateError
-from thalweg.spark.processor import STATE
-from thalweg.spark.sent_state import _MOST, _MOST_BYTES, SentState, sent
+from thalweg.spark.stages.processor import STATE
+from thalweg.spark.stages.sent_state import _MOST, _MOST_BYTES, SentState, sent
 
 pickled: Any = CPickleSerializer()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.spark.warm_python import _LAUNCHER, _Template
+from thalweg.spark.processes.warm_python import _LAUNCHER, _Template
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no handles of processes")
 

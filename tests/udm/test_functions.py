@@ -177,5 +177,5 @@ def test_a_function_that_takes_too_long_is_named() -> None:
         EvaluationError, match=r"fn.endless\(value\) failed where value = 4.0: longer"
     ):
         columns(S.select(x="fn.endless(value)"))
-    with pytest.raises(PlanError, match="must be 'fail' or 'null'"):
+    with pytest.raises(PlanError, match="on_error must be one of fail, null"):
         udm.function("fn.other", inputs=["double"], output="double", on_error="skip")

@@ -70,7 +70,7 @@ TUMBLING, HOPPING, SNAPSHOT, COUNT, BY_END = (
         (module("t.starts", TUMBLING), 16),
         # Windows overlap: the start of the earliest that is not closed, [10, 19).
         (module("t.spans", HOPPING, clip="right"), 10),
-        # The module knows no time.
+        # The module is not time-sensitive.
         (module("t.total", TUMBLING), 16),
         # Snapshots of such a module: only ends may move, so the CTI itself, were it not for the
         # window that has not answered.
@@ -98,7 +98,7 @@ def test_an_event_without_an_end_holds_a_window_for_ever_unless_it_is_clipped() 
 @pytest.mark.parametrize(
     ("query", "rows", "windows"),
     [
-        # 1. The module knows no time: windows go with their end; rows whose end may move stay.
+        # 1. Not time-sensitive: windows go with their end; rows whose end may move stay.
         (module("t.total", TUMBLING), 1, 1),
         (module("t.total", SNAPSHOT), 1, 1),
         # 2. It sees ends: a window stays while an event in it may change, and so do the other rows

@@ -129,7 +129,7 @@ def _use(made: object) -> None:
         (
             lambda: S.snapshot().apply("median", "price", clip="full"),
             PlanError,
-            "the module knows no time",
+            "the module is not time-sensitive",
         ),
         (
             lambda: S.snapshot().apply("median", "price", stamp="keep"),
@@ -259,12 +259,12 @@ def test_check_shows_a_counter_example(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_functions_are_shown_too() -> None:
-    @udm.function("shown.twice", inputs=["double"], output="double")
+    @udm.function("shown.doubled", inputs=["double"], output="double")
     def twice(value: float) -> float:
         """Two times."""
         return 2 * value
 
-    assert run("show", "shown.twice") == (
+    assert run("show", "shown.doubled") == (
         0,
-        "shown.twice@1, a function\n  double -> double\n\n  Two times.\n",
+        "shown.doubled@1, a function\n  double -> double\n\n  Two times.\n",
     )

@@ -21,8 +21,8 @@ from thalweg.model.time import Times
 from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions
 from thalweg.operators.window.extents import Frames
 from thalweg.progress.frontier import Frontier
+from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
-from thalweg.shards.plan_cutting import fragments_of
 from thalweg.stream import Stream
 from thalweg.testing import EngineType, assert_physically_independent
 from thalweg.windows import Membership, Tuples, WindowIds, WindowKind, duality

@@ -6,6 +6,8 @@ are compared as int64 keys; other values through their ranks among those at hand
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 
@@ -20,6 +22,9 @@ __all__ = ["ArgMax", "ArgMin", "First", "Last", "Max", "Min"]
 
 class _Extreme(Aggregate):
     """The value that comes first in an order; `_keys` says which, the smallest key first."""
+
+    largest: ClassVar[bool] = False
+    """Whether the largest of what is compared comes first."""
 
     def result_type(self, of: pa.DataType | None, by: pa.DataType | None) -> pa.DataType:
         assert of is not None
@@ -43,6 +48,10 @@ class _Extreme(Aggregate):
     def _keys(self, parts: Columns) -> list[Codes]:
         """What orders parts, the most important key last, the smallest first."""
         raise NotImplementedError
+
+    def _turn(self, keys: Codes) -> Codes:
+        """Keys such that the best is the smallest."""
+        return ~keys if self.largest else keys
 
     def _places(self, parts: Columns) -> tuple[Codes, Codes]:
         """Each part's place among all, the best first; and which part stands at each place."""
@@ -88,9 +97,6 @@ class Min(_Extreme):
             return super().over_ranges(parts, lo, hi)
         return [self._plain_values(range_minima(keys, lo, hi), parts[0].type)]
 
-    def _turn(self, keys: Codes) -> Codes:
-        return keys
-
     def _keys(self, parts: Columns) -> list[Codes]:
         return [self._turn(dense_ranks(parts[0]))]
 
@@ -124,9 +130,7 @@ class Max(Min):
     """The largest value; NaN where there is one."""
 
     name = "max"
-
-    def _turn(self, keys: Codes) -> Codes:
-        return ~keys
+    largest = True
 
 
 class First(_Extreme):
@@ -140,9 +144,6 @@ class First(_Extreme):
     def of_rows(self, values: Values) -> Columns:
         return [pa.array(values.start), _only(values.of, values.present(values.of))]
 
-    def _turn(self, keys: Codes) -> Codes:
-        return keys
-
     def _keys(self, parts: Columns) -> list[Codes]:
         start = parts[0].fill_null(0) if parts[0].null_count else parts[0]
         return [self._turn(dense_ranks(parts[1])), self._turn(start.to_numpy())]
@@ -152,9 +153,7 @@ class Last(First):
     """The value of the row with the largest start; of equal starts the largest value."""
 
     name = "last"
-
-    def _turn(self, keys: Codes) -> Codes:
-        return ~keys
+    largest = True
 
 
 class ArgMin(_Extreme):
@@ -174,9 +173,6 @@ class ArgMin(_Extreme):
         absent: Bools = parts[0].is_null().to_numpy(zero_copy_only=False)
         return absent
 
-    def _turn(self, keys: Codes) -> Codes:
-        return keys
-
     def _keys(self, parts: Columns) -> list[Codes]:
         return [dense_ranks(parts[1]), self._turn(dense_ranks(parts[0]))]
 
@@ -185,9 +181,7 @@ class ArgMax(ArgMin):
     """The value of the row with the largest `by`; of equal ones the smallest value."""
 
     name = "arg_max"
-
-    def _turn(self, keys: Codes) -> Codes:
-        return ~keys
+    largest = True
 
 
 def _only(values: pa.Array | None, there: Bools) -> pa.Array:

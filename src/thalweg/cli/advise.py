@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from thalweg.errors import InputError, UnknownColumnError
 from thalweg.io.events import events
 from thalweg.model.time import Times, duration_us
-from thalweg.run.advice import Advice, brief_duration
+from thalweg.run.advice import Advice
 from thalweg.run.advice import advise as measure
+from thalweg.run.durations import brief_duration
 
 __all__ = ["advice_of", "advise", "draw", "read_source", "report"]
 
@@ -175,14 +176,14 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
 @click.option(
     "--key",
     metavar="COLUMN",
-    help="The column that names the clock of a row: clocks far ahead of all others are found.",
+    help="The column that says where a row comes from, to find clocks that are far ahead.",
 )
 @click.option(
     "--complete",
     "target",
     default=0.999,
     show_default=True,
-    help="The share of rows that should be on time.",
+    help="The share of rows that should be on time, from 0 to 1.",
 )
 @click.option(
     "--window",
@@ -196,7 +197,7 @@ def _lines(advice: Advice) -> list[dict[str, Any]]:
     "slacks",
     multiple=True,
     metavar="DURATION",
-    help="A slack to measure too; may be repeated.",
+    help="One more slack (how late rows may be) to measure; may be repeated.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -213,7 +214,8 @@ def advise(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure the disorder of SOURCE, a file or a folder, and propose a policy."""
+    """Measure how far the rows of SOURCE, a file or a folder, are out of order, and propose a
+    policy for a source of such rows."""
     length = None if window is None else duration_us(window, what="--window")
     others = [duration_us(slack, what="--slack") for slack in slacks]
     advice = advice_of(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from thalweg.cli.ha_folder import HaFolder, QueryFile
+from thalweg.cli.ha_requests import Join, Start, Stop, Switch
 from thalweg.errors import PlanError
 from thalweg.model.printing import printable
 from thalweg.model.time import MIN_TIME
@@ -33,11 +34,11 @@ _LEVEL_S = 5.0
     help="The folder of the running `thalweg ha`; OLD.ha by default.",
 )
 @click.option("-n", "--replicas", default=1, show_default=True, help="How many replicas of NEW.")
-@click.option("--back", is_flag=True, help="Go back: OLD replaces NEW.")
+@click.option("--back", is_flag=True, help="Go back: NEW runs now, and OLD replaces it.")
 @click.option(
     "--equivalent",
     is_flag=True,
-    help="OLD and NEW have the same table; refused where their histories differ.",
+    help="OLD and NEW must give the same answers: refused where rows that are final differ.",
 )
 @click.option(
     "--patience", default=600.0, show_default=True, help="Seconds to wait for NEW to catch up."
@@ -98,7 +99,7 @@ class _Replacement:
         cti = (folder.status() or {"cti": MIN_TIME})["cti"]
         names = {replica.name for replica in replicas}
         # Feedback would leave rows out of the history that is compared.
-        folder.ask({"start": str(new.absolute()), "n": count, "candidate": True, "feedback": False})
+        folder.ask(Start(str(new.absolute()), count, candidate=True, feedback=False))
         started = wait.until(
             lambda: [r.name for r in folder.supervised().replicas if r.name not in names]
         )
@@ -108,15 +109,15 @@ class _Replacement:
         """Merge NEW with OLD, then stop OLD. Refused where rows that are final in both differ."""
         candidate = self.wait.until(lambda: self._caught_up(joined=False))["candidate"]
         if candidate["final_differences"]:
-            self.folder.ask({"stop": self.started})
+            self.folder.ask(Stop(self.started))
             raise PlanError(
                 f"cutover: {old.name} and {new.name} differ in {candidate['final_differences']} "
                 f"rows that are final in both, such as {candidate['first_final_differences'][0]}; "
                 "they are not equivalent. NEW was stopped."
             )
-        self.folder.ask({"join": self.started})
+        self.folder.ask(Join(self.started))
         self.wait.until(lambda: self._caught_up(joined=True))
-        self.folder.ask({"stop": self.leaving})
+        self.folder.ask(Stop(self.leaving))
         self.wait.until(
             lambda: not set(self.leaving) & set((self.folder.status() or {}).get("inputs", {}))
         )
@@ -125,7 +126,7 @@ class _Replacement:
     def switch(self) -> dict[str, Any]:
         """Answer from NEW instead of OLD, from OLD's CTI on."""
         before = self.wait.until(lambda: self._caught_up(joined=False))
-        self.folder.ask({"switch": True})
+        self.folder.ask(Switch())
         after = self.wait.until(lambda: _switched(self.folder.status(), before["switches"]))
         return {
             "case": "different",
@@ -183,7 +184,10 @@ class _Waiting:
                 return value
             self._folder.require_running()
             if time.monotonic() > self._deadline:
-                raise PlanError("cutover: patience is at an end; OLD goes on, and NEW beside it.")
+                raise PlanError(
+                    "cutover: NEW has not caught up within --patience; OLD goes on, and NEW beside "
+                    "it."
+                )
             time.sleep(_LOOK_S)
 
 

@@ -36,7 +36,8 @@ __all__ = ["demo"]
     help="On a terminal: keep everything that is written to it.",
 )
 def demo(count: int, *, in_process: bool, picture: Path | None, transcript: Path | None) -> None:
-    """Late packets in; early, revised and final answers out. On Spark, local[*]."""
+    """Count packets that come late and out of order, and show early, revised and final answers. On
+    Spark, local[*]."""
     if not in_process and find_spec("pyspark") is None:
         raise click.ClickException(
             "the demo runs on Spark, which is not installed. Run thalweg demo --in-process, or "

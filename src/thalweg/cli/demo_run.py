@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import thalweg as tw
+from thalweg.cli.demo_changes import ChangeKind
 from thalweg.cli.demo_packets import (
     MINUTE,
     SECOND,
@@ -75,14 +76,14 @@ def _tell(watch: Watch, *, shown: int = 4) -> Iterator[str]:
         f"One answer, as it goes: packets from {watch.src}, {clock_text(watch.start)[:5]} to "
         f"{clock_text(watch.end)[:5]}, {day_text(watch.start)}"
     )
-    revised = [change for change in answer.changes if change.kind == "revised"]
+    revised = [change for change in answer.changes if change.kind is ChangeKind.REVISED]
     hidden = revised[shown:-1]
     before = 0
     for change in answer.changes:
         notes = {
-            "early": "the window has passed; late packets may still come",
-            "revised": f"{change.count - before:+d}: the answer {before:,} is taken back",
-            "final": "every packet of the window is here, or will never be counted",
+            ChangeKind.EARLY: "the window has passed; late packets may still come",
+            ChangeKind.REVISED: f"{change.count - before:+d}: the answer {before:,} is taken back",
+            ChangeKind.FINAL: "every packet of the window is here, or will never be counted",
         }
         if change not in hidden:
             yield (

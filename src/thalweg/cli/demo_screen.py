@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
 
+from thalweg.cli.demo_changes import ChangeKind
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -28,7 +30,11 @@ __all__ = ["Lines", "Picture", "Screen", "clock_text", "screen"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BAR = 34
 _WINDOWS = 9
-_COLOURS = {"early": "yellow", "revised": "red", "final": "green"}
+_COLOURS = {
+    ChangeKind.EARLY: "yellow",
+    ChangeKind.REVISED: "red",
+    ChangeKind.FINAL: "green",
+}
 
 
 class Screen(Protocol):
@@ -160,21 +166,21 @@ def _bars(watch: Watch) -> RenderableType:
     most = max((answer.count or 0 for answer in newest), default=1) or 1
     for answer in newest:
         count = answer.count or 0
-        kind = "final" if answer.is_final else "revised" if answer.revisions else "early"
+        kind = answer.kind
         bar = "█" * max(round(_BAR * count / most), 1)
         table.add_row(
             f"{clock_text(answer.start)[:5]} to {clock_text(answer.end)[:5]}",
             f"{count:,}",
-            Text(bar, style=_COLOURS["final" if answer.is_final else "early"]),
+            Text(bar, style=_COLOURS[ChangeKind.FINAL if answer.is_final else ChangeKind.EARLY]),
             Text(_answer_text(answer, kind), style=_COLOURS[kind]),
         )
     return table
 
 
-def _answer_text(answer: Answer, kind: str) -> str:
+def _answer_text(answer: Answer, kind: ChangeKind) -> str:
     times = answer.revisions
     revised = "" if not times else f", revised {times} {'time' if times == 1 else 'times'}"
-    if kind == "final":
+    if kind is ChangeKind.FINAL:
         return f"final{revised}"
     return "early: late packets may still come" if not times else f"early{revised}"
 

@@ -20,7 +20,7 @@ from thalweg.cli.demo_screen import Screen, clock_text
 from thalweg.cli.demo_watch import Watch
 from thalweg.model.answers import AnswerRow
 from thalweg.model.time import INFINITY, MIN_TIME, time_us
-from thalweg.shards.query_figures import BatchFigures
+from thalweg.shards.reports.query_figures import BatchFigures
 from thalweg.spark.observed import observed_figures
 
 __all__ = ["SparkReport", "play_on_spark"]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thalweg.cli.demo_changes import ChangeKind
 from thalweg.model.batch import Batch
 
 __all__ = ["Answer", "Change", "Watch"]
@@ -17,10 +18,10 @@ __all__ = ["Answer", "Change", "Watch"]
 
 @dataclass(frozen=True)
 class Change:
-    """One change of an answer: its first value (`early`), a replacement (`revised`), or `final`."""
+    """One change of an answer."""
 
     at: int
-    kind: str
+    kind: ChangeKind
     count: int
 
 
@@ -38,20 +39,29 @@ class Answer:
 
     @property
     def is_final(self) -> bool:
-        return bool(self.changes) and self.changes[-1].kind == "final"
+        return bool(self.changes) and self.changes[-1].kind is ChangeKind.FINAL
+
+    @property
+    def kind(self) -> ChangeKind:
+        """What the answer is now."""
+        if self.is_final:
+            return ChangeKind.FINAL
+        return ChangeKind.REVISED if self.revisions else ChangeKind.EARLY
 
     @property
     def revisions(self) -> int:
-        return sum(change.kind == "revised" for change in self.changes)
+        return sum(change.kind is ChangeKind.REVISED for change in self.changes)
 
     def note(self, at: int, count: int | None, cti: int) -> None:
         """Record the current count (None: unchanged) and whether `cti` makes it final."""
         if count is not None and count != self.count:
-            self.changes.append(Change(at, "revised" if self.changes else "early", count))
+            self.changes.append(
+                Change(at, ChangeKind.REVISED if self.changes else ChangeKind.EARLY, count)
+            )
         # Retracting the answer would change the table from its start on, so a CTI after the start
         # makes it final.
         if self.count is not None and not self.is_final and cti > self.start:
-            self.changes.append(Change(at, "final", self.count))
+            self.changes.append(Change(at, ChangeKind.FINAL, self.count))
 
 
 @dataclass

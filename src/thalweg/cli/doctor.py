@@ -16,12 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
 
-__all__ = ["CHECKS", "Finding", "doctor", "examine"]
+__all__ = ["CHECKS", "Finding", "State", "doctor", "examine"]
 
 _EXTRAS = {
     "sql-shell": ("rich", "prompt_toolkit"),
@@ -33,17 +34,27 @@ _EXTRAS = {
 _GIB = 2**30
 
 
+class State(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    """Something optional is absent."""
+    WRONG = "wrong"
+
+
+_SHOWN = {State.OK: "ok   ", State.NOTE: "note ", State.WRONG: "WRONG"}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found: `state` is ok, note (something optional is absent) or wrong."""
+    """What a check found."""
 
     what: str
-    state: str
+    state: State
     found: str
     advice: str = ""
 
     def line(self) -> str:
-        mark = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}[self.state]
+        mark = _SHOWN[self.state]
         tail = f" {self.advice}" if self.advice else ""
         return f"{mark}  {self.what:<16} {self.found}{tail}"
 
@@ -53,12 +64,12 @@ def _has_spark() -> bool:
 
 
 def _python() -> Finding:
-    return Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    return Finding("python", State.OK, f"{platform.python_version()} at {sys.executable}")
 
 
 def _core() -> Finding:
     names = ("thalweg", "numpy", "pyarrow", "sqlglot", "click")
-    return Finding("packages", "ok", ", ".join(f"{name} {version(name)}" for name in names))
+    return Finding("packages", State.OK, ", ".join(f"{name} {version(name)}" for name in names))
 
 
 def _extras() -> Finding:
@@ -68,44 +79,44 @@ def _extras() -> Finding:
         if any(importlib.util.find_spec(package) is None for package in packages)
     ]
     if not missing:
-        return Finding("extras", "ok", "all of them")
+        return Finding("extras", State.OK, "all of them")
     advice = f"pip install 'thalweg[{','.join(missing)}]' brings them."
-    return Finding("extras", "note", f"without {', '.join(missing)};", advice)
+    return Finding("extras", State.NOTE, f"without {', '.join(missing)};", advice)
 
 
 def _spark() -> Finding:
     if not _has_spark():
         return Finding(
             "spark",
-            "note",
+            State.NOTE,
             "PySpark is not installed; queries run in-process.",
             "pip install 'thalweg[spark]' brings it.",
         )
-    return Finding("spark", "ok", f"PySpark {version('pyspark')}")
+    return Finding("spark", State.OK, f"PySpark {version('pyspark')}")
 
 
 def _java() -> Finding:
     if not _has_spark():
-        return Finding("java", "note", "not looked for; only Spark needs it.")
-    from thalweg.spark.java import OLDEST, find_java
+        return Finding("java", State.NOTE, "not looked for; only Spark needs it.")
+    from thalweg.spark.processes.java import OLDEST, find_java
 
     found = find_java()
     if found is None:
         return Finding(
             "java",
-            "wrong",
+            State.WRONG,
             f"no Java {OLDEST} or newer was found.",
             "Install one and set JAVA_HOME, or pip install 'thalweg[java]'.",
         )
     place = "on PATH" if found.home is None else f"at {found.home}"
-    return Finding("java", "ok", f"Java {found.version} {place}")
+    return Finding("java", State.OK, f"Java {found.version} {place}")
 
 
 def _class_archive() -> Finding:
     what = "class archive"
     if not _has_spark():
-        return Finding(what, "note", "not looked for; only Spark uses it.")
-    from thalweg.spark.class_archive import (
+        return Finding(what, State.NOTE, "not looked for; only Spark uses it.")
+    from thalweg.spark.processes.class_archive import (
         SWITCH,
         archive_file,
         has_archive,
@@ -115,14 +126,14 @@ def _class_archive() -> Finding:
 
     file = archive_file()
     if is_switched_off():
-        return Finding(what, "note", f"neither made nor used: {SWITCH}=off.")
+        return Finding(what, State.NOTE, f"neither made nor used: {SWITCH}=off.")
     if has_archive(file):
-        return Finding(what, "ok", f"{file.stat().st_size / 1e6:,.0f} MB at {file}")
+        return Finding(what, State.OK, f"{file.stat().st_size / 1e6:,.0f} MB at {file}")
     if why := refusal(file):
-        return Finding(what, "note", why, "thalweg quicken tries again.")
+        return Finding(what, State.NOTE, why, "thalweg quicken tries again.")
     return Finding(
         what,
-        "note",
+        State.NOTE,
         "none yet; the next program that starts Spark leaves one behind,",
         "thalweg quicken makes it now: Spark starts faster with it.",
     )
@@ -130,20 +141,20 @@ def _class_archive() -> Finding:
 
 def _workers() -> Finding:
     if not _has_spark():
-        return Finding("workers", "note", "not looked at; only Spark has them.")
+        return Finding("workers", State.NOTE, "not looked at; only Spark has them.")
     chosen = os.environ.get("PYSPARK_PYTHON")
     if chosen is None or shutil.which(chosen) == sys.executable or chosen == sys.executable:
-        return Finding("workers", "ok", "run the Python of this process")
+        return Finding("workers", State.OK, "run the Python of this process")
     if shutil.which(chosen) is None:
         return Finding(
             "workers",
-            "wrong",
+            State.WRONG,
             f"PYSPARK_PYTHON={chosen} does not exist.",
             "Unset it, or name another.",
         )
     return Finding(
         "workers",
-        "note",
+        State.NOTE,
         f"run PYSPARK_PYTHON={chosen}, another Python than this one;",
         "it needs the same packages and version.",
     )
@@ -153,11 +164,11 @@ def _memory() -> Finding:
     try:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
-        return Finding("memory", "note", "its size cannot be read here.")
+        return Finding("memory", State.NOTE, "its size cannot be read here.")
     found = f"{pages / _GIB:.1f} GiB, {os.cpu_count()} cores"
     if pages < 2 * _GIB and _has_spark():
-        return Finding("memory", "wrong", found, "Spark with its workers needs 2 GiB or more.")
-    return Finding("memory", "ok", found)
+        return Finding("memory", State.WRONG, found, "Spark with its workers needs 2 GiB or more.")
+    return Finding("memory", State.OK, found)
 
 
 def _ports() -> Finding:
@@ -168,11 +179,11 @@ def _ports() -> Finding:
     except OSError as reason:
         return Finding(
             "ports",
-            "wrong",
+            State.WRONG,
             f"no port of 127.0.0.1 can be had: {reason}.",
-            "Spark talks to itself there.",
+            "Spark's processes connect to each other there.",
         )
-    return Finding("ports", "ok", f"127.0.0.1 can be bound (tried {port})")
+    return Finding("ports", State.OK, f"127.0.0.1 can be bound (tried {port})")
 
 
 def _folders() -> Finding:
@@ -181,13 +192,13 @@ def _folders() -> Finding:
             with tempfile.NamedTemporaryFile(dir=folder):
                 pass
         except OSError as reason:
-            state = "wrong" if folder == tempfile.gettempdir() else "note"
+            state = State.WRONG if folder == tempfile.gettempdir() else State.NOTE
             return Finding(
                 "folders", state, f"{folder} cannot be written: {reason.strerror}.", "Set TMPDIR."
             )
     free = shutil.disk_usage(tempfile.gettempdir()).free / _GIB
     return Finding(
-        "folders", "ok", f"the temporary and this folder can be written, {free:.1f} GiB free"
+        "folders", State.OK, f"the temporary and this folder can be written, {free:.1f} GiB free"
     )
 
 
@@ -199,28 +210,28 @@ def _zones() -> Finding:
         pc.hour(pa.scalar(0, pa.timestamp("us", "Europe/Berlin")))
     except pa.ArrowInvalid:
         return Finding(
-            "time zones", "wrong", "the system has no time zone database.", "Install tzdata."
+            "time zones", State.WRONG, "the system has no time zone database.", "Install tzdata."
         )
     return Finding(
         "time zones",
-        "ok",
+        State.OK,
         f"known; times without a zone are read as UTC (TZ={os.environ.get('TZ', 'unset')})",
     )
 
 
 def _connectors() -> Finding:
     if not _has_spark():
-        return Finding("connectors", "note", "not looked at; only Spark has them.")
+        return Finding("connectors", State.NOTE, "not looked at; only Spark has them.")
     arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     try:
         spark = version("pyspark")
     except PackageNotFoundError:  # pragma: no cover - looked for above
         spark = ""
     if "--packages" in arguments or "--jars" in arguments:
-        return Finding("connectors", "ok", arguments)
+        return Finding("connectors", State.OK, arguments)
     return Finding(
         "connectors",
-        "note",
+        State.NOTE,
         "none is named (files and DataFrames need none);",
         f"Kafka: --packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}.",
     )
@@ -249,7 +260,7 @@ def examine() -> Iterator[Finding]:
             yield check()
         except Exception as reason:  # a doctor names the trouble and goes on
             yield Finding(
-                check.__name__.lstrip("_"), "wrong", f"{type(reason).__name__}: {reason}."
+                check.__name__.lstrip("_"), State.WRONG, f"{type(reason).__name__}: {reason}."
             )
 
 
@@ -260,5 +271,5 @@ def doctor(*, as_json: bool) -> None:
     findings = list(examine())
     for finding in findings:
         click.echo(json.dumps(asdict(finding)) if as_json else finding.line())
-    if any(finding.state == "wrong" for finding in findings):
+    if any(finding.state == State.WRONG for finding in findings):
         sys.exit(1)

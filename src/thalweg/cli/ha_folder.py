@@ -1,9 +1,9 @@
-"""The folder of a query with replicas: what its processes say to each other.
+"""The folder of a query with replicas, through which its processes exchange what they need.
 
 replicas/NAME/     checkpoint and log of one replica
 registry/          which logs the merge in front reads
 front/             plans, snapshots and the log of the merge: front/out is the answer
-requests/          requests of other commands to the supervisor, by number
+requests/          requests of other commands to the supervisor, by number (`ha_requests`)
 supervisor.json    which replicas there are, and their processes
 status.json        how the merge is doing
 """
@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from thalweg.cli.ha_requests import Request, request_of_json, request_to_json
 from thalweg.errors import InputError, PlanError
 from thalweg.io.whole_files import write_whole
 from thalweg.merging import MergeRegistry
@@ -102,7 +103,7 @@ class HaFolder:
 
     @property
     def settled(self) -> Path:
-        """The file in which the merge in front says what it has promised."""
+        """The file with the promise of the merge in front."""
         return self.path / "status.json"
 
     def log(self, name: str) -> Path:
@@ -141,15 +142,19 @@ class HaFolder:
 
     # ------------------------------------------------------------------------------------------
 
-    def ask(self, request: dict[str, Any]) -> None:
+    def ask(self, request: Request) -> None:
         """Ask something of the supervisor."""
         folder = self.path / "requests"
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / f"{len(self.requests()):012d}.json", json.dumps(request).encode())
+        number = len(self._request_files())
+        write_whole(folder / f"{number:012d}.json", request_to_json(request))
 
-    def requests(self) -> list[dict[str, Any]]:
-        paths = sorted((self.path / "requests").glob("[0-9]*.json"))
-        return [json.loads(path.read_bytes()) for path in paths]
+    def requests(self, first: int) -> list[Request]:
+        """The requests from a number on."""
+        return [request_of_json(path.read_bytes()) for path in self._request_files()[first:]]
+
+    def _request_files(self) -> list[Path]:
+        return sorted((self.path / "requests").glob("[0-9]*.json"))
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -16,8 +16,8 @@ def quicken(*, undo: bool) -> None:
     the user's cache. Sessions of this Java and this PySpark use it. The first program that runs
     Spark does the same after its end; this does it now.
     """
-    from thalweg.spark.archive_building import remove_archive, write_archive
-    from thalweg.spark.class_archive import archive_file
+    from thalweg.spark.processes.archive_building import remove_archive, write_archive
+    from thalweg.spark.processes.class_archive import archive_file
 
     if undo:
         remove_archive(archive_file())

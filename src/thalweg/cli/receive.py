@@ -39,22 +39,33 @@ __all__ = ["receive"]
 @click.option(
     "--disorder", metavar="DURATION", help="How much older than the newest row a row may be."
 )
-@click.option("--schedule", type=click.Choice(SCHEDULE_NAMES), default="gain", show_default=True)
-@click.option("--freshness", metavar="DURATION", help="The age that answers may have.")
+@click.option(
+    "--schedule",
+    type=click.Choice(SCHEDULE_NAMES),
+    default="gain",
+    show_default=True,
+    help="Which of the waiting keys is handed out next.",
+)
+@click.option("--freshness", metavar="DURATION", help="How old answers may be, such as '2 s'.")
 @click.option(
     "--adaptive",
     is_flag=True,
-    help="Hand out every row while the query keeps --freshness; conflate beyond that.",
+    help="Hand out every row while answers stay within --freshness; beyond that, the newest alone.",
 )
 @click.option(
     "--capacity",
     type=int,
     default=256 * 2**20,
     show_default=True,
-    help="Bytes of rows that are held.",
+    help="How many bytes of rows are held at most.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=int, default=0, help="0: any free port; it is printed.")
+@click.option(
+    "--port",
+    type=int,
+    default=0,
+    help="The port; 0: any free one. It is printed.",
+)
 @click.option("--http", "http_port", type=int, help="Also listen for HTTP, on this port.")
 @click.option(
     "--inbox",
@@ -79,7 +90,8 @@ def receive(
     inbox: Path | None,
     stop: bool,
 ) -> None:
-    """Hold the newest row of each key in FOLDER, and hand out cuts of them."""
+    """Take rows over TCP, HTTP or a folder, and hold the newest of each key in FOLDER until a query
+    on Spark has worked on it."""
     if stop:
         click.echo("ended" if stop_receiver(folder) else "no receiver runs here")
         return

@@ -150,7 +150,7 @@ class Place:
                 yield events.slice(at, rows)
 
     def _generated_tables(self) -> Iterator[pa.Table]:
-        from thalweg.spark.generator_feed import from_generator
+        from thalweg.spark.sources.generator_feed import from_generator
 
         node = from_generator(name=self.name, **self.options).node
         feed = getattr(node, "feed")  # noqa: B009 - a plan does not look into feeds

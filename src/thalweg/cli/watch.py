@@ -14,7 +14,7 @@ from thalweg.errors import ReceiverError
 from thalweg.freshness.key_table import pack_keys
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.model.printing import printable
-from thalweg.shards.newest_answers import WRITTEN, NewestAnswers, WatchNote
+from thalweg.shards.output.newest_answers import WRITTEN, NewestAnswers, WatchNote
 
 __all__ = ["watch"]
 
@@ -24,12 +24,14 @@ _WIDE = 100
 @click.command
 @click.argument("checkpoint", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--keys", "most", default=20, show_default=True, help="How many keys to show.")
-@click.option("--every", default=1.0, show_default=True, help="Seconds between two tables.")
+@click.option("--every", default=1.0, show_default=True, help="Seconds from one table to the next.")
 @click.option("--count", type=int, help="How many tables; without it, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each table.")
 def watch(checkpoint: Path, *, most: int, every: float, count: int | None, as_json: bool) -> None:
-    """The newest answer of the stalest keys of a query on Spark, with its age and staleness, how
-    many updates were conflated, and what the queue holds of its budget."""
+    """Show how fresh the answers of a query behind a receiver are. CHECKPOINT is its checkpoint.
+
+    For the keys whose answers are stalest: the newest answer, its age and staleness, and how many
+    updates were replaced by newer ones. For the receiver: how much of its capacity is in use."""
     note = WatchNote.read(checkpoint)
     answers = NewestAnswers(note, checkpoint)
     looks = 0

@@ -11,7 +11,7 @@ import click
 from thalweg.errors import InputError
 from thalweg.model.printing import printable
 from thalweg.model.time import time_us
-from thalweg.shards.reports import combined_why, read_reports
+from thalweg.shards.reports.combined import combined_why, read_reports
 
 __all__ = ["why"]
 
@@ -42,8 +42,11 @@ def _time(text: str | None) -> int | None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def why(checkpoint: Path, *, at: str | None, as_json: bool) -> None:
-    """Which operator waits for which source's promise, since when, and what would release it, as of
-    the last micro-batch."""
+    """Show why answers of a query on Spark are not final yet. CHECKPOINT is its checkpoint.
+
+    As of the last micro-batch: the operator that waits, the source whose promise it waits for,
+    since when, and what would release it.
+    """
     batch, reports = read_reports(checkpoint)
     why_ = combined_why(reports, _time(at))
     if not as_json:

@@ -1,7 +1,7 @@
-"""Kernels of times: arithmetic with durations, parts of a date, formats. Null in, null out.
+"""Kernels of times: arithmetic with durations, parts of a date, zones. Null in, null out.
 
 A timestamp with a zone is an instant, and its parts (`hour`, `date_trunc`, ...) are those of its
-zone's calendar; one without a zone is read as it stands. Weeks begin on Monday. Units, formats and
+zone's calendar; one without a zone is read as it stands. Weeks begin on Monday. Units and
 numbers of months are constants. A duration beside a whole number counts in ticks, microseconds, so
 that `_start + INTERVAL '1' MINUTE` is a time of the clock whatever the clock shows.
 
@@ -16,34 +16,29 @@ that `_start + INTERVAL '1' MINUTE` is a time of the clock whatever the clock sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from thalweg.expr.kinds import Datum, Refusal, column, constant, moment, text
+from thalweg.expr.kinds import Datum, Refusal, column, constant, moment
 
 __all__ = [
     "add_months",
     "add_times",
     "at_time_zone",
-    "date_format",
     "date_trunc",
     "datediff",
     "extract",
     "has_times",
     "part",
-    "strftime",
     "subtract_times",
     "timestampadd",
     "timestampdiff",
-    "to_date",
-    "to_timestamp",
     "unix_timestamp",
+    "wall_time",
 ]
 
 _US = pa.duration("us")
@@ -117,14 +112,12 @@ def _operands(left: Datum, right: Datum, sign: str) -> tuple[Datum, Datum]:
 
 def add_months(value: Datum, months: Datum) -> Datum:
     """The time `months` months later, on the same day or on the last day of a shorter month."""
-    count = constant(months, "the number of months")
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise Refusal(f"the number of months is a whole number, not {count!r}")
+    count = _month_count(months)
     if isinstance(value, pa.Scalar):
         return column(add_months(pa.array([value.as_py()], value.type), months))[0]
     if types.is_null(value.type):
         return value
-    wall = column(_wall(value)).cast(pa.timestamp("us"))
+    wall = column(wall_time(value)).cast(pa.timestamp("us"))
     times = wall.to_numpy(zero_copy_only=False).astype("M8[us]")
     month = times.astype("M8[M]")
     day = times.astype("M8[D]") - month.astype("M8[D]")
@@ -138,7 +131,14 @@ def add_months(value: Datum, months: Datum) -> Datum:
     return _zoned(pa.array(moved, pa.timestamp("us"), mask=np.isnat(times)), value.type)
 
 
-def _wall(value: Datum) -> Datum:
+def _month_count(value: Datum) -> int:
+    count = constant(value, "the number of months")
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise Refusal(f"the number of months is a whole number, not {count!r}")
+    return count
+
+
+def wall_time(value: Datum) -> Datum:
     """A time as the calendar of its zone shows it."""
     if types.is_date(value.type):
         return value.cast(pa.timestamp("us"))
@@ -158,10 +158,7 @@ def timestampadd(unit: Datum, count: Datum, value: Datum) -> Datum:
     """The time `count` units later."""
     name = _unit(unit, "the unit")
     if name in _MONTHS:
-        number = constant(count, "the number of months")
-        if not isinstance(number, int):
-            raise Refusal(f"the number of months is a whole number, not {number!r}")
-        return add_months(value, pa.scalar(number * _MONTHS[name]))
+        return add_months(value, pa.scalar(_month_count(count) * _MONTHS[name]))
     if not types.is_integer(count.type):
         raise Refusal(f"the number of {name}s is a whole number, not {count.type}")
     ticks = pc.multiply_checked(count.cast(pa.int64()), pa.scalar(_UNITS_US[name]))
@@ -181,7 +178,7 @@ def timestampdiff(unit: Datum, begin: Datum, end: Datum) -> Datum:
 
 def datediff(end: Datum, begin: Datum) -> Datum:
     """Midnights from the second time to the first, as Spark counts days."""
-    return pc.days_between(_wall(begin), _wall(end))
+    return pc.days_between(wall_time(begin), wall_time(end))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -191,7 +188,7 @@ def datediff(end: Datum, begin: Datum) -> Datum:
 def date_trunc(unit: Datum, value: Datum) -> Datum:
     """The start of the unit (hour, day, month, ...) that contains the time."""
     name = _unit(unit, "the unit of date_trunc")
-    wall = _wall(value)
+    wall = wall_time(value)
     if wall is value or name in ("microsecond", "millisecond", "second", "minute"):
         time = wall if types.is_date(value.type) else value
         return pc.floor_temporal(time, unit=name, week_starts_monday=True)
@@ -234,7 +231,7 @@ def part(name: str) -> Callable[[Datum], Datum]:
     def apply(value: Datum) -> Datum:
         if types.is_null(value.type):
             return value.cast(pa.int64())
-        return run(_wall(value)).cast(pa.int64())
+        return run(wall_time(value)).cast(pa.int64())
 
     return apply
 
@@ -255,88 +252,7 @@ def unix_timestamp(value: Datum) -> Datum:
     if types.is_timestamp(value.type):
         utc = pc.floor_temporal(value.cast(pa.timestamp("us")), unit="second")
         return utc.cast(pa.timestamp("s")).cast(pa.int64())
-    return unix_timestamp(_wall(value))
-
-
-# ------------------------------------------------------------------------------------------------
-# text
-
-
-_JAVA = {
-    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "dd": "%d", "DDD": "%j",
-    "EEEE": "%A", "EEE": "%a", "E": "%a", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S",
-    "a": "%p", "XXX": "%z", "VV": "%Z",
-}  # fmt: skip
-_JAVA_LETTERS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
-
-
-def _c_format(pattern: str) -> str:
-    """A pattern of Java's DateTimeFormatter, as Spark and Flink write it, in C's letters."""
-    directives = []
-    for found in _JAVA_LETTERS.finditer(pattern):
-        if found.group(1) is not None:
-            directives.append((found.group(1) or "'").replace("''", "'").replace("%", "%%"))
-        elif found.group(2) is None:
-            directives.append(found.group(0).replace("%", "%%"))
-        elif found.group(0) in _JAVA:
-            directives.append(_JAVA[found.group(0)])
-        else:
-            raise Refusal(
-                f"the letters {found.group(0)!r} of the format are unknown; known are "
-                f"{', '.join(_JAVA)}"
-            )
-    return "".join(directives)
-
-
-def date_format(value: Datum, pattern: Datum) -> Datum:
-    """A time as text, in a pattern such as 'yyyy-MM-dd HH:mm'."""
-    return _formatted(value, _c_format(str(constant(pattern, "the format"))))
-
-
-def strftime(value: Datum, pattern: Datum) -> Datum:
-    """A time as text, in C's letters: '%Y-%m-%d %H:%M'."""
-    return _formatted(value, str(constant(pattern, "the format")))
-
-
-def _formatted(value: Datum, pattern: str) -> Datum:
-    time = value if types.is_timestamp(value.type) else _wall(value)
-    seconds = pc.floor_temporal(time, unit="second").cast(pa.timestamp("s", time.type.tz))
-    return pc.strftime(seconds, format=pattern, locale="C")
-
-
-def to_timestamp(value: Datum, pattern: Datum | None = None) -> Datum:
-    """Text as a time: ISO 8601, or in a pattern such as 'dd/MM/yyyy HH:mm'."""
-    if has_times(value):
-        return _wall(value)
-    if pattern is None:
-        return timestamps_of_text(text(value))
-    c_pattern = _c_format(str(constant(pattern, "the format")))
-    return pc.strptime(text(value), format=c_pattern, unit="us")
-
-
-def to_date(value: Datum, pattern: Datum | None = None) -> Datum:
-    """The date of a time, or of text."""
-    time = _wall(to_timestamp(value, pattern))
-    return pc.floor_temporal(time, unit="day").cast(pa.date32())
-
-
-def timestamps_of_text(value: Datum) -> Datum:
-    """Parse ISO 8601. The result has no zone; text with 'Z' or an offset is converted to UTC."""
-    if isinstance(value, pa.Scalar):
-        iso_text = value.as_py()
-        return pa.scalar(None if iso_text is None else instant(iso_text), pa.timestamp("us"))
-    zoned = pc.match_substring_regex(value, r"(Z|[+-]\d\d:?\d\d)$")
-    if not pc.any(zoned).as_py():
-        return value.cast(pa.timestamp("us"))
-    plain = pc.if_else(zoned, pa.scalar(None, value.type), value).cast(pa.timestamp("us"))
-    moments = pc.if_else(zoned, value, pa.scalar(None, value.type)).cast(pa.timestamp("us", "UTC"))
-    return pc.coalesce(plain, moments.cast(pa.timestamp("us")))
-
-
-def instant(iso_text: str) -> datetime:
-    """Parse one ISO 8601 text. The result has no zone; an offset is converted to UTC."""
-    found = datetime.fromisoformat(iso_text.strip())
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    return unix_timestamp(wall_time(value))
 
 
 def at_time_zone(value: Datum, zone: Datum) -> Datum:
@@ -344,7 +260,7 @@ def at_time_zone(value: Datum, zone: Datum) -> Datum:
     it."""
     name = str(constant(zone, "the time zone"))
     if not types.is_timestamp(value.type):
-        value = _wall(value)
+        value = wall_time(value)
     if value.type.tz is None:
         return pc.assume_timezone(value, name, ambiguous="earliest", nonexistent="latest")
     return pc.local_timestamp(value.cast(pa.timestamp(value.type.unit, name)))

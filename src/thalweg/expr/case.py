@@ -54,7 +54,7 @@ class Case(Expr):
     def key(self) -> tuple[Any, ...]:
         return "Case", len(self.branches), *(part.key() for part in self.parts())
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
         size = 2 * len(self.branches)
         return Case(
             tuple(zip(parts[:size:2], parts[1:size:2], strict=True)),

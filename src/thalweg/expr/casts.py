@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from thalweg.expr._times import timestamps_of_text
+from thalweg.expr._time_formats import timestamps_of_text
 from thalweg.expr.kinds import Datum, column, convert, plain
 
 __all__ = ["TYPE_NAMES", "cast_to", "try_cast_to", "type_name", "type_named"]

@@ -26,7 +26,7 @@ def with_fields(expr: Expr, schema: pa.Schema) -> Expr:
         return _field(expr, schema)
     parts = [with_fields(part, schema) for part in expr.parts()]
     same = all(new is old for new, old in zip(parts, expr.parts(), strict=True))
-    return expr if same else expr._with_parts(parts)
+    return expr if same else expr.with_parts(parts)
 
 
 def _field(column: Column, schema: pa.Schema) -> Expr:

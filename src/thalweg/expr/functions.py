@@ -7,13 +7,13 @@ than this one translate by the same names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from thalweg.errors import ExpressionError, did_you_mean
-from thalweg.expr import _logic, _nested, _numbers, _texts, _times
+from thalweg.expr import _logic, _nested, _numbers, _text_patterns, _texts, _time_formats, _times
 from thalweg.expr.kinds import Datum
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ALIASES",
     "CHANGING",
     "FUNCTIONS",
+    "TOPICS",
     "Function",
     "find_function",
     "is_function",
@@ -35,6 +36,8 @@ class Function:
     least: int
     most: int | None
     """None: any number."""
+    is_total: bool = False
+    """Whether it has an answer for every row: no overflow, no division, no parsing."""
 
     @property
     def arity(self) -> str:
@@ -54,98 +57,108 @@ _PARTS = (
 _TRIGONOMETRY = ("sin", "cos", "tan", "asin", "acos", "atan")
 
 
-def _table() -> dict[str, Function]:
-    rows: list[tuple[str, Callable[..., Datum], int, int | None]] = [
-        ("add", _numbers.add, 2, 2),
-        ("subtract", _numbers.subtract, 2, 2),
-        ("multiply", _numbers.arithmetic("multiply_checked"), 2, 2),
-        ("divide", _numbers.divide, 2, 2),
-        ("floor_div", _numbers.integer_division(np.floor_divide, overflows=True), 2, 2),
-        ("mod", _numbers.integer_division(np.fmod, overflows=False), 2, 2),
-        ("floor_mod", _numbers.integer_division(np.remainder, overflows=False), 2, 2),
-        ("negate", _numbers.negate, 1, 1),
-        ("eq", _logic.comparison("equal"), 2, 2),
-        ("ne", _logic.comparison("not_equal"), 2, 2),
-        ("lt", _logic.comparison("less"), 2, 2),
-        ("le", _logic.comparison("less_equal"), 2, 2),
-        ("gt", _logic.comparison("greater"), 2, 2),
-        ("ge", _logic.comparison("greater_equal"), 2, 2),
-        ("and", _logic.connective("and_kleene"), 2, 2),
-        ("or", _logic.connective("or_kleene"), 2, 2),
-        ("not", _logic.not_, 1, 1),
-        ("in", _logic.is_in, 2, 2),
-        ("is_null", _logic.is_null, 1, 1),
-        ("is_not_null", _logic.is_not_null, 1, 1),
-        ("coalesce", _logic.coalesce, 1, None),
-        ("nullif", _logic.nullif, 2, 2),
-        ("abs", _numbers.absolute, 1, 1),
-        ("round", _numbers.round_, 1, 2),
-        ("floor", _numbers.floor, 1, 1),
-        ("ceil", _numbers.ceil, 1, 1),
-        ("sqrt", _numbers.sqrt, 1, 1),
-        ("ln", _numbers.ln, 1, 1),
-        ("exp", _numbers.exp, 1, 1),
-        ("power", _numbers.power, 2, 2),
-        ("sign", _numbers.sign, 1, 1),
-        ("least", _numbers.extreme("min_element_wise"), 1, None),
-        ("greatest", _numbers.extreme("max_element_wise"), 1, None),
-        ("lower", _texts.lower, 1, 1),
-        ("upper", _texts.upper, 1, 1),
-        ("length", _texts.length, 1, 1),
-        ("trim", _texts.trim, 1, 2),
-        ("substring", _texts.substring, 2, 3),
-        ("char_at", _texts.char_at, 2, 2),
-        ("concat", _texts.concat, 1, None),
-        ("replace", _texts.replace, 3, 3),
-        ("like", _texts.like, 2, 2),
-        ("starts_with", _texts.matcher("starts_with"), 2, 2),
-        ("ends_with", _texts.matcher("ends_with"), 2, 2),
-        ("contains", _texts.matcher("match_substring"), 2, 2),
-        ("ilike", _texts.ilike, 2, 2),
-        ("regexp_like", _texts.regexp_like, 2, 2),
-        ("regexp_replace", _texts.regexp_replace, 3, 3),
-        ("regexp_extract", _texts.regexp_extract, 2, 3),
-        ("ltrim", _texts.trimmer("utf8_ltrim"), 1, 2),
-        ("rtrim", _texts.trimmer("utf8_rtrim"), 1, 2),
-        ("lpad", _texts.padded("utf8_lpad"), 2, 3),
-        ("rpad", _texts.padded("utf8_rpad"), 2, 3),
-        ("left", _texts.left, 2, 2),
-        ("right", _texts.right, 2, 2),
-        ("reverse", _texts.reverse, 1, 1),
-        ("repeat", _texts.repeat, 2, 2),
-        ("initcap", _texts.initcap, 1, 1),
-        ("concat_ws", _texts.concat_ws, 2, None),
-        ("position", _texts.position, 2, 2),
-        ("split", _texts.split, 2, 2),
-        ("split_part", _texts.split_part, 3, 3),
-        ("log10", _numbers.within_domain("log10"), 1, 1),
-        ("log2", _numbers.within_domain("log2"), 1, 1),
-        ("log", _numbers.log, 1, 2),
-        *((name, _numbers.within_domain(name), 1, 1) for name in _TRIGONOMETRY),
-        ("atan2", _numbers.within_domain("atan2"), 2, 2),
-        ("is_distinct", _logic.is_distinct, 2, 2),
-        *((name, _times.part(name), 1, 1) for name in _PARTS),
-        ("date_trunc", _times.date_trunc, 2, 2),
-        ("extract", _times.extract, 2, 2),
-        ("unix_timestamp", _times.unix_timestamp, 1, 1),
-        ("add_months", _times.add_months, 2, 2),
-        ("timestampadd", _times.timestampadd, 3, 3),
-        ("timestampdiff", _times.timestampdiff, 3, 3),
-        ("datediff", _times.datediff, 2, 2),
-        ("date_format", _times.date_format, 2, 2),
-        ("strftime", _times.strftime, 2, 2),
-        ("to_timestamp", _times.to_timestamp, 1, 2),
-        ("to_date", _times.to_date, 1, 2),
-        ("at_time_zone", _times.at_time_zone, 2, 2),
-        ("field", _nested.field, 2, 2),
-        ("element_at", _nested.element, 2, 2),
-        ("cardinality", _nested.cardinality, 1, 1),
-        ("array_contains", _nested.array_contains, 2, 2),
-    ]
-    return {name: Function(name, apply, least, most) for name, apply, least, most in rows}
+TOPICS: Mapping[str, tuple[Function, ...]] = {
+    "Conditions and nulls": (
+        Function("eq", _logic.comparison("equal"), 2, 2, is_total=True),
+        Function("ne", _logic.comparison("not_equal"), 2, 2, is_total=True),
+        Function("lt", _logic.comparison("less"), 2, 2, is_total=True),
+        Function("le", _logic.comparison("less_equal"), 2, 2, is_total=True),
+        Function("gt", _logic.comparison("greater"), 2, 2, is_total=True),
+        Function("ge", _logic.comparison("greater_equal"), 2, 2, is_total=True),
+        Function("and", _logic.connective("and_kleene"), 2, 2, is_total=True),
+        Function("or", _logic.connective("or_kleene"), 2, 2, is_total=True),
+        Function("not", _logic.not_, 1, 1, is_total=True),
+        Function("in", _logic.is_in, 2, 2, is_total=True),
+        Function("is_null", _logic.is_null, 1, 1, is_total=True),
+        Function("is_not_null", _logic.is_not_null, 1, 1, is_total=True),
+        Function("coalesce", _logic.coalesce, 1, None, is_total=True),
+        Function("nullif", _logic.nullif, 2, 2, is_total=True),
+        Function("is_distinct", _logic.is_distinct, 2, 2),
+    ),
+    "Numbers": (
+        Function("add", _numbers.add, 2, 2),
+        Function("subtract", _numbers.subtract, 2, 2),
+        Function("multiply", _numbers.arithmetic("multiply_checked"), 2, 2),
+        Function("divide", _numbers.divide, 2, 2),
+        Function("floor_div", _numbers.integer_division(np.floor_divide, overflows=True), 2, 2),
+        Function("mod", _numbers.integer_division(np.fmod, overflows=False), 2, 2),
+        Function("floor_mod", _numbers.integer_division(np.remainder, overflows=False), 2, 2),
+        Function("negate", _numbers.negate, 1, 1),
+        Function("abs", _numbers.absolute, 1, 1),
+        Function("round", _numbers.round_, 1, 2),
+        Function("floor", _numbers.floor, 1, 1),
+        Function("ceil", _numbers.ceil, 1, 1),
+        Function("sqrt", _numbers.sqrt, 1, 1),
+        Function("ln", _numbers.ln, 1, 1),
+        Function("exp", _numbers.exp, 1, 1),
+        Function("power", _numbers.power, 2, 2),
+        Function("sign", _numbers.sign, 1, 1),
+        Function("least", _numbers.extreme("min_element_wise"), 1, None),
+        Function("greatest", _numbers.extreme("max_element_wise"), 1, None),
+        Function("log10", _numbers.within_domain("log10"), 1, 1),
+        Function("log2", _numbers.within_domain("log2"), 1, 1),
+        Function("log", _numbers.log, 1, 2),
+        *(Function(name, _numbers.within_domain(name), 1, 1) for name in _TRIGONOMETRY),
+        Function("atan2", _numbers.within_domain("atan2"), 2, 2),
+    ),
+    "Text": (
+        Function("lower", _texts.lower, 1, 1, is_total=True),
+        Function("upper", _texts.upper, 1, 1, is_total=True),
+        Function("length", _texts.length, 1, 1, is_total=True),
+        Function("trim", _texts.trim, 1, 2),
+        Function("substring", _texts.substring, 2, 3),
+        Function("char_at", _texts.char_at, 2, 2),
+        Function("concat", _texts.concat, 1, None),
+        Function("replace", _texts.replace, 3, 3),
+        Function("like", _text_patterns.like, 2, 2),
+        Function("starts_with", _text_patterns.matcher("starts_with"), 2, 2, is_total=True),
+        Function("ends_with", _text_patterns.matcher("ends_with"), 2, 2, is_total=True),
+        Function("contains", _text_patterns.matcher("match_substring"), 2, 2, is_total=True),
+        Function("ilike", _text_patterns.ilike, 2, 2),
+        Function("regexp_like", _text_patterns.regexp_like, 2, 2),
+        Function("regexp_replace", _text_patterns.regexp_replace, 3, 3),
+        Function("regexp_extract", _text_patterns.regexp_extract, 2, 3),
+        Function("ltrim", _texts.trimmer("utf8_ltrim"), 1, 2),
+        Function("rtrim", _texts.trimmer("utf8_rtrim"), 1, 2),
+        Function("lpad", _texts.padded("utf8_lpad"), 2, 3),
+        Function("rpad", _texts.padded("utf8_rpad"), 2, 3),
+        Function("left", _texts.left, 2, 2),
+        Function("right", _texts.right, 2, 2),
+        Function("reverse", _texts.reverse, 1, 1),
+        Function("repeat", _texts.repeat, 2, 2),
+        Function("initcap", _texts.initcap, 1, 1),
+        Function("concat_ws", _texts.concat_ws, 2, None),
+        Function("position", _text_patterns.position, 2, 2),
+        Function("split", _texts.split, 2, 2),
+        Function("split_part", _texts.split_part, 3, 3),
+    ),
+    "Times": (
+        *(Function(name, _times.part(name), 1, 1) for name in _PARTS),
+        Function("date_trunc", _times.date_trunc, 2, 2),
+        Function("extract", _times.extract, 2, 2),
+        Function("unix_timestamp", _times.unix_timestamp, 1, 1),
+        Function("add_months", _times.add_months, 2, 2),
+        Function("timestampadd", _times.timestampadd, 3, 3),
+        Function("timestampdiff", _times.timestampdiff, 3, 3),
+        Function("datediff", _times.datediff, 2, 2),
+        Function("date_format", _time_formats.date_format, 2, 2),
+        Function("strftime", _time_formats.strftime, 2, 2),
+        Function("to_timestamp", _time_formats.to_timestamp, 1, 2),
+        Function("to_date", _time_formats.to_date, 1, 2),
+        Function("at_time_zone", _times.at_time_zone, 2, 2),
+    ),
+    "Structs, lists, maps": (
+        Function("field", _nested.field, 2, 2),
+        Function("element_at", _nested.element, 2, 2),
+        Function("cardinality", _nested.cardinality, 1, 1),
+        Function("array_contains", _nested.array_contains, 2, 2),
+    ),
+}
+"""The functions, as the documentation groups them."""
 
-
-FUNCTIONS: dict[str, Function] = _table()
+FUNCTIONS: Mapping[str, Function] = {
+    function.name: function for functions in TOPICS.values() for function in functions
+}
 
 ALIASES = {
     "substr": "substring",

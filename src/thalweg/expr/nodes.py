@@ -74,7 +74,7 @@ class Expr(Operators):
     def rename(self, mapping: Mapping[str, str]) -> Expr:
         """The same expression over columns that are called otherwise; names that are not in the
         mapping stay."""
-        return self._with_parts([part.rename(mapping) for part in self.parts()])
+        return self.with_parts([part.rename(mapping) for part in self.parts()])
 
     def same(self, other: object) -> bool:
         """Whether two expressions are written alike: same nodes, names, values and types."""
@@ -88,7 +88,8 @@ class Expr(Operators):
         """The operands: the expressions directly below this node."""
         return ()
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
+        """The same node over other operands, given in the order of `parts`."""
         return self
 
     def _datum(self, frame: Frame) -> Datum:
@@ -229,7 +230,7 @@ class Call(Expr):
     def key(self) -> tuple[Any, ...]:
         return "Call", self.function, *(arg.key() for arg in self.args)
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
         return Call(self.function, tuple(parts))
 
     def _datum(self, frame: Frame) -> Datum:
@@ -276,7 +277,7 @@ class Cast(Expr):
     def key(self) -> tuple[Any, ...]:
         return "Cast", str(self.type), self.safe, self.expr.key()
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
         return Cast(parts[0], self.type, self.safe)
 
     def _datum(self, frame: Frame) -> Datum:

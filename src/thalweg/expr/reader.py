@@ -1,28 +1,24 @@
 """From sqlglot's tree to an expression: one reader for each form of node, and the table of all
-forms."""
+forms. Loaded with the first text, as sqlglot is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from sqlglot import exp
 
 from thalweg.errors import WindowError, did_you_mean
 from thalweg.expr._rendering import STATEMENT_WORDS
+from thalweg.expr._syntax import Source
 from thalweg.expr.case import Case
 from thalweg.expr.casts import TYPE_NAMES, type_named
 from thalweg.expr.functions import ALIASES, FUNCTIONS, unknown_function
 from thalweg.expr.nodes import Call, Cast, Column, Expr, Literal
 from thalweg.expr.user_calls import find_user_function, user_call
 from thalweg.model.time import duration_us
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from thalweg.expr._syntax import Source
 
 __all__ = ["ExpressionReader", "interval_text"]
 
@@ -36,7 +32,7 @@ class ExpressionReader:
 
     def convert(self, node: exp.Expr) -> Expr:
         """An expression for a node of sqlglot's tree."""
-        form = _FORMS.get(type(node).__name__)
+        form = _FORMS.get(type(node))
         present = {key for key, value in node.args.items() if value not in (None, False, [])}
         if form is None or not present <= form.arguments:
             self.source.refuse_node(node, f"{node.sql()} is not supported in an expression.")
@@ -53,7 +49,7 @@ class ExpressionReader:
             if node.args.get(level) is not None
         ]
         for part in parts:
-            if type(part).__name__ != "Identifier":
+            if not isinstance(part, exp.Identifier):
                 self.source.refuse_node(node, f"{node.sql()} is not the name of a column.")
             if not part.args.get("quoted") and part.this.upper() in STATEMENT_WORDS:
                 self.source.refuse_node(
@@ -85,7 +81,7 @@ class ExpressionReader:
 
     def read_negation(self, node: exp.Expr) -> Expr:
         inner = node.this
-        if type(inner).__name__ == "Literal" and not inner.args["is_string"]:
+        if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
             return self.read_number(inner, "-" + inner.this)
         return Call("negate", (self.convert(inner),))
 
@@ -107,15 +103,15 @@ class ExpressionReader:
 
     def read_not(self, node: exp.Expr) -> Expr:
         inner = node.this
-        if type(inner).__name__ == "Is" and type(inner.expression).__name__ == "Null":
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return Call("is_not_null", (self.convert(inner.this),))
         return Call("not", (self.convert(inner),))
 
     def read_is(self, node: exp.Expr) -> Expr:
-        value, what = self.convert(node.this), type(node.expression).__name__
-        if what == "Null":
+        value = self.convert(node.this)
+        if isinstance(node.expression, exp.Null):
             return Call("is_null", (value,))
-        if what != "Boolean":
+        if not isinstance(node.expression, exp.Boolean):
             self.source.refuse_node(
                 node, "IS takes NULL, TRUE or FALSE; compare other values with =."
             )
@@ -145,7 +141,7 @@ class ExpressionReader:
             type_names = ", ".join((*TYPE_NAMES, "decimal(p, s)"))
             self.source.refuse_node(node, f"unknown type {name!r}{guess} Types: {type_names}.")
         literal = node.this
-        text = type(literal).__name__ == "Literal" and literal.args["is_string"]
+        text = isinstance(literal, exp.Literal) and literal.args["is_string"]
         if text and pa.types.is_temporal(type_) and not safe:
             return self.read_time(literal, type_)
         return Cast(self.convert(node.this), type_, safe)
@@ -183,7 +179,7 @@ class ExpressionReader:
 
     def months(self, node: exp.Expr) -> int | None:
         """How many months an interval is, if it is counted in them."""
-        if type(node).__name__ != "Interval" or node.this is None:
+        if not isinstance(node, exp.Interval) or node.this is None:
             return None
         words = interval_text(node).lower().split()
         size = {"month": 1, "quarter": 3, "year": 12}.get(words[-1].removesuffix("s"))
@@ -192,7 +188,7 @@ class ExpressionReader:
 
     def read_sum(self, node: exp.Expr) -> Expr:
         """`+` and `-`, of which one side may be a number of months."""
-        name = "add" if type(node).__name__ == "Add" else "subtract"
+        name = "add" if isinstance(node, exp.Add) else "subtract"
         months = self.months(node.expression)
         if months is None:
             return self.read_pair(name, node)
@@ -203,7 +199,7 @@ class ExpressionReader:
 
     def read_distinct(self, node: exp.Expr) -> Expr:
         differ = self.read_pair("is_distinct", node)
-        return differ if type(node).__name__ == "NullSafeNEQ" else Call("not", (differ,))
+        return differ if isinstance(node, exp.NullSafeNEQ) else Call("not", (differ,))
 
     def read_item(self, node: exp.Expr) -> Expr:
         """`list[1]`, `map['key']`."""
@@ -214,11 +210,11 @@ class ExpressionReader:
     def read_qualified(self, node: exp.Expr) -> Expr:
         """A function in a namespace, `finance.vwap(price)`."""
         names, inner = [], node
-        while type(inner).__name__ == "Dot":
+        while isinstance(inner, exp.Dot):
             names.append(inner.this.name)
             inner = inner.expression
         if (
-            type(inner).__name__ != "Anonymous"
+            not isinstance(inner, exp.Anonymous)
             or not all(name.isidentifier() for name in names)
             or not isinstance(inner.this, str)
         ):
@@ -270,7 +266,7 @@ class ExpressionReader:
     def read_argument(self, function: str, at: int, node: exp.Expr) -> Expr:
         """An argument; TIMESTAMPDIFF(MINUTE, a, b) names its unit without quotes."""
         unit = function in ("timestampdiff", "timestampadd") and at == 0
-        if unit and type(node).__name__ == "Column" and not node.args.get("table"):
+        if unit and isinstance(node, exp.Column) and not node.args.get("table"):
             return Literal(node.this.this.lower())
         return self.convert(node)
 
@@ -325,43 +321,43 @@ def _at_time_zone(reader: ExpressionReader, node: exp.Expr) -> Expr:
 
 
 _Reader = ExpressionReader
-_FORMS: dict[str, _Form] = {
-    "Paren": _form(lambda reader, node: reader.convert(node.this), "this"),
-    "Column": _form(_Reader.read_column, "catalog", "db", "table", "this"),
-    "Dot": _Form(_Reader.read_qualified),
-    "Literal": _form(_Reader.read_literal, "this", "is_string"),
-    "Boolean": _form(lambda _, node: Literal(value=bool(node.this)), "this"),
-    "Null": _form(lambda _reader, _node: Literal(None)),
-    "Neg": _form(_Reader.read_negation, "this"),
-    "Add": _Form(_Reader.read_sum),
-    "Sub": _Form(_Reader.read_sum),
-    "Mul": _pair("multiply"),
-    "Div": _pair("divide"),
-    "IntDiv": _pair("floor_div"),
-    "Mod": _pair("mod"),
-    "EQ": _pair("eq"),
-    "NEQ": _pair("ne"),
-    "LT": _pair("lt"),
-    "LTE": _pair("le"),
-    "GT": _pair("gt"),
-    "GTE": _pair("ge"),
-    "NullSafeEQ": _Form(_Reader.read_distinct),
-    "NullSafeNEQ": _Form(_Reader.read_distinct),
-    "And": _pair("and"),
-    "Or": _pair("or"),
-    "Not": _form(_Reader.read_not, "this"),
-    "Is": _Form(_Reader.read_is),
-    "Between": _form(_Reader.read_between, "this", "low", "high"),
-    "In": _form(_Reader.read_in, "this", "expressions"),
-    "Like": _match("like"),
-    "ILike": _match("ilike"),
-    "RegexpLike": _match("regexp_like"),
-    "DPipe": _form(_concat, "this", "expression", "safe"),
-    "Interval": _form(_Reader.read_interval, "this", "unit"),
-    "AtTimeZone": _form(_at_time_zone, "this", "zone"),
-    "Bracket": _form(_Reader.read_item, "this", "expressions"),
-    "Case": _form(_Reader.read_case, "this", "ifs", "default"),
-    "Cast": _form(_Reader.read_cast, "this", "to"),
-    "TryCast": _form(_try_cast, "this", "to", "safe"),
-    "Anonymous": _form(_Reader.read_call, "this", "expressions"),
+_FORMS: Mapping[type[exp.Expr], _Form] = {
+    exp.Paren: _form(lambda reader, node: reader.convert(node.this), "this"),
+    exp.Column: _form(_Reader.read_column, "catalog", "db", "table", "this"),
+    exp.Dot: _Form(_Reader.read_qualified),
+    exp.Literal: _form(_Reader.read_literal, "this", "is_string"),
+    exp.Boolean: _form(lambda _, node: Literal(value=bool(node.this)), "this"),
+    exp.Null: _form(lambda _reader, _node: Literal(None)),
+    exp.Neg: _form(_Reader.read_negation, "this"),
+    exp.Add: _Form(_Reader.read_sum),
+    exp.Sub: _Form(_Reader.read_sum),
+    exp.Mul: _pair("multiply"),
+    exp.Div: _pair("divide"),
+    exp.IntDiv: _pair("floor_div"),
+    exp.Mod: _pair("mod"),
+    exp.EQ: _pair("eq"),
+    exp.NEQ: _pair("ne"),
+    exp.LT: _pair("lt"),
+    exp.LTE: _pair("le"),
+    exp.GT: _pair("gt"),
+    exp.GTE: _pair("ge"),
+    exp.NullSafeEQ: _Form(_Reader.read_distinct),
+    exp.NullSafeNEQ: _Form(_Reader.read_distinct),
+    exp.And: _pair("and"),
+    exp.Or: _pair("or"),
+    exp.Not: _form(_Reader.read_not, "this"),
+    exp.Is: _Form(_Reader.read_is),
+    exp.Between: _form(_Reader.read_between, "this", "low", "high"),
+    exp.In: _form(_Reader.read_in, "this", "expressions"),
+    exp.Like: _match("like"),
+    exp.ILike: _match("ilike"),
+    exp.RegexpLike: _match("regexp_like"),
+    exp.DPipe: _form(_concat, "this", "expression", "safe"),
+    exp.Interval: _form(_Reader.read_interval, "this", "unit"),
+    exp.AtTimeZone: _form(_at_time_zone, "this", "zone"),
+    exp.Bracket: _form(_Reader.read_item, "this", "expressions"),
+    exp.Case: _form(_Reader.read_case, "this", "ifs", "default"),
+    exp.Cast: _form(_Reader.read_cast, "this", "to"),
+    exp.TryCast: _form(_try_cast, "this", "to", "safe"),
+    exp.Anonymous: _form(_Reader.read_call, "this", "expressions"),
 }

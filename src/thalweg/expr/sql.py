@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from thalweg.errors import ExpressionError
 from thalweg.expr.nodes import Expr
-from thalweg.expr.reader import ExpressionReader
 
 __all__ = ["ExprLike", "as_expr", "parse"]
 
@@ -52,7 +51,9 @@ def parse(text: str) -> Expr:
     >>> parse("cast(substr(x, 1, 2) as int) // 10")
     <Call CAST(substring(x, 1, 2) AS int) // 10>
     """
-    from thalweg.expr._syntax import Source, syntax_tree  # sqlglot is loaded with the first text
+    # sqlglot is loaded with the first text
+    from thalweg.expr._syntax import Source, syntax_tree
+    from thalweg.expr.reader import ExpressionReader
 
     source = Source(text)
     try:

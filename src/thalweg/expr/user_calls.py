@@ -24,7 +24,17 @@ from thalweg.expr.kinds import Datum, kind_of
 from thalweg.expr.limits import TimeUp, Watch
 from thalweg.expr.nodes import Expr
 
-__all__ = ["LOOKUPS", "UserCall", "UserFunction", "find_user_function", "user_call"]
+__all__ = [
+    "LOOKUPS",
+    "ON_ERROR",
+    "UserCall",
+    "UserFunction",
+    "find_user_function",
+    "user_call",
+]
+
+ON_ERROR = ("fail", "null")
+"""What becomes of an event that a function fails on: it ends the query, or gives null."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +50,18 @@ class UserFunction:
     nulls: bool = False
     """Whether it is called for nulls."""
     on_error: str = "fail"
-    """`fail`: an event that it fails on ends the query. `null`: such an event gives null."""
+    """One of `ON_ERROR`."""
     time_limit: float | None = None
     """Seconds that one call may take."""
 
     @property
     def label(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @property
+    def ends_query(self) -> bool:
+        """Whether an event that it fails on ends the query; else such an event gives null."""
+        return self.on_error == "fail"
 
 
 LOOKUPS: list[Callable[[str], UserFunction | None]] = []
@@ -89,7 +104,7 @@ class UserCall(Expr):
     def key(self) -> tuple[Any, ...]:
         return "UserCall", self.function.label, *(arg.key() for arg in self.args)
 
-    def _with_parts(self, parts: Sequence[Expr]) -> Expr:
+    def with_parts(self, parts: Sequence[Expr]) -> Expr:
         return UserCall(self.function, tuple(parts))
 
     def _datum(self, frame: Frame) -> Datum:
@@ -121,7 +136,7 @@ class UserCall(Expr):
         try:
             return self._called(columns, frame.length)
         except EvaluationError:
-            if self.function.on_error == "fail":
+            if self.function.ends_query:
                 raise
         alone = [[column.slice(at, 1) for column in columns] for at in range(frame.length)]
         return pa.concat_arrays([self._or_null(partial(self._called, row, 1)) for row in alone])
@@ -192,7 +207,7 @@ class UserCall(Expr):
         try:
             return pa.array(values, self.function.output)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-            if self.function.on_error == "fail":
+            if self.function.ends_query:
                 raise EvaluationError(
                     f"{self}: the function returned something that is no {self.function.output}: "
                     f"{reason}."
@@ -207,7 +222,7 @@ class UserCall(Expr):
 
     def _refuse(self, row: tuple[Any, ...], message: str, reason: Exception | None = None) -> None:
         """Raise the failure of one row, unless `on_error` is `null`."""
-        if self.function.on_error == "fail":
+        if self.function.ends_query:
             shown = ", ".join(
                 f"{arg} = {value!r}" for arg, value in zip(self.args, row, strict=True)
             )

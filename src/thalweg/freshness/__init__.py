@@ -5,7 +5,9 @@ of each key and decides which key is served next, so that answers lag the input 
 possible. It stands before the ingress of a source: what leaves the queue is the source's table.
 """
 
-from thalweg.freshness.durable_queue import Cut, DurableQueue
+from thalweg.freshness.admission import Admission
+from thalweg.freshness.cuts import Cut
+from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
@@ -14,7 +16,7 @@ from thalweg.freshness.receiver_settings import ReceiverSettings
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.shared_runner import SharedRunner
-from thalweg.freshness.update_queue import Admission, UpdateQueue
+from thalweg.freshness.update_queue import UpdateQueue
 
 __all__ = [
     "SCHEDULES",

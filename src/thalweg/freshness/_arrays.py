@@ -1,4 +1,4 @@
-"""Arrays that are indexed by key cell and grow with the number of keys."""
+"""Arrays that are indexed by key cell and grow with the number of keys; which values are texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["NEVER", "Floats", "Ints", "Mask", "enlarge", "keep"]
+__all__ = ["NEVER", "Floats", "Ints", "Mask", "enlarge", "is_text", "keep"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -38,3 +39,14 @@ def keep(array: npt.NDArray[Any], kept: Ints, filler: float) -> None:
     """
     array[: len(kept)] = array[kept]
     array[len(kept) :] = filler
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts or bytes, of any length."""
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(kind) for test in tests)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from thalweg.freshness._arrays import NEVER, Ints
 from thalweg.freshness.arrivals import group_by_cell
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import Mode, QueueStatus
 from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.update_queue import Taken, UpdateQueue
 
@@ -44,7 +45,7 @@ class Switch:
     """`mode` is what the queue became, `at` is on the clock of arrival."""
 
     at: int
-    mode: str
+    mode: Mode
     reason: str
 
     def __str__(self) -> str:
@@ -86,8 +87,7 @@ class AdaptiveQueue(UpdateQueue):
         )
         self.target = target
         self.is_append = True
-        self.may_append = True
-        """Whether it may go back to append."""
+        self._may_append = True
         self.switches: deque[Switch] = deque(maxlen=_LISTED)
         """The latest ones."""
         self._switch_count = 0
@@ -138,11 +138,11 @@ class AdaptiveQueue(UpdateQueue):
     # ----------------------------------------------------------------------------------- rows out
 
     def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
-        self._note_take(self._tick(now))
+        now = self._tick(now)
+        self._cost.next_take(now)
         self._adapt()
         if not self.is_append:
             return super().dequeue(count, now=now, reader=reader)
-        now = self._tick(now)
         cells, times, places = self._pop(max(count, 0))
         rows = self._store.read(places)
         self.keys.memory.remove(places)
@@ -150,7 +150,7 @@ class AdaptiveQueue(UpdateQueue):
         at = batch.distinct
         self._ledger.take(at, times[batch.first], now)
         self._ledger.keep_waiting(at, self._since(at, None), now)
-        self.keys.readers[""].taken[at] += batch.counts
+        self.keys.reader().taken[at] += batch.counts
         self.keys.arrived[at] += batch.counts
         self.keys.last_update[at] = times[batch.last]
         self.keys.rates.arrive(batch)
@@ -184,7 +184,7 @@ class AdaptiveQueue(UpdateQueue):
 
     def _adapt(self) -> None:
         now, waiting = self._clock, self.waiting
-        needed = waiting * (self.keys.costs.cost if self._is_measured else 0.0)
+        needed = waiting * (self.keys.costs.cost if self._cost.is_measured else 0.0)
         if self.is_append:
             if needed > self.target:
                 self.conflate(
@@ -198,7 +198,7 @@ class AdaptiveQueue(UpdateQueue):
         if passed < self.target:
             return
         cost = self._period_rows * self.keys.costs.cost
-        if self.may_append and cost <= _SPARE * passed and needed <= _BACK * self.target:
+        if self._may_append and cost <= _SPARE * passed and needed <= _BACK * self.target:
             self._line_up_all()
             self._switch(
                 "append", f"{self._period_rows} rows in {passed} ticks, which took {cost:.0f}"
@@ -218,16 +218,25 @@ class AdaptiveQueue(UpdateQueue):
         self._period_begin, self._period_rows = self._clock, 0
         self._switch("update", reason)
 
+    @contextmanager
+    def conflating(self, reason: str) -> Iterator[None]:
+        self.conflate(reason)
+        self._may_append = False
+        try:
+            yield
+        finally:
+            self._may_append = True
+
     def _line_up_all(self) -> None:
         """Become an append queue: the waiting rows are the first in line, the oldest first."""
         self.is_append = True
-        keys, schedule = self.keys, self.keys.readers[""].schedule
+        keys, schedule = self.keys, self.keys.reader().schedule
         cells = np.flatnonzero(keys.location[: keys.size] >= 0)
         cells = cells[np.argsort(schedule.since[cells], kind="stable")]
         self._push(cells, schedule.since[cells], keys.location[cells])
         keys.release(cells)
 
-    def _switch(self, mode: str, reason: str) -> None:
+    def _switch(self, mode: Mode, reason: str) -> None:
         switch = Switch(self._clock, mode, reason)
         self.switches.append(switch)
         self._switch_count += 1

@@ -14,6 +14,8 @@ fewer keys. Batches at most double, so that a wrong guess costs one batch.
 
 from __future__ import annotations
 
+import numpy as np
+
 __all__ = ["BatchCost"]
 
 _FORGET = 0.85
@@ -38,47 +40,42 @@ class BatchCost:
     """
 
     def __init__(self) -> None:
-        self._weight = self._rows = self._time = 0.0
-        self._rows_squared = self._rows_time = 0.0
+        self._sums = np.zeros(5)
+        """With decay: batches, rows, time, rows squared, rows times time."""
         self._largest = 0.0
         self._slope: float | None = None
         """The cost of a row when sizes last differed."""
 
     def observe(self, rows: int, duration: int) -> None:
         """Add a measurement: a batch of `rows` rows took `duration` from its cut to its sink."""
-        for name, value in (
-            ("_weight", 1.0),
-            ("_rows", float(rows)),
-            ("_time", float(duration)),
-            ("_rows_squared", float(rows) ** 2),
-            ("_rows_time", float(rows) * duration),
-        ):
-            setattr(self, name, _FORGET * getattr(self, name) + value)
+        self._sums *= _FORGET
+        self._sums += (1.0, rows, duration, float(rows) ** 2, float(rows) * duration)
         self._largest = max(_FORGET * self._largest, float(rows))
-        mean = self._rows / self._weight
-        variance = self._rows_squared / self._weight - mean**2
-        if self._rows and variance > _SAME_SIZE * mean**2:
-            covariance = self._rows_time / self._weight - mean * self._time / self._weight
-            self._slope = max(covariance / variance, self._time / self._rows / 1_000)
+        batches, all_rows, time, squares, products = self._sums.tolist()
+        mean = all_rows / batches
+        variance = squares / batches - mean**2
+        if all_rows and variance > _SAME_SIZE * mean**2:
+            covariance = products / batches - mean * time / batches
+            self._slope = max(covariance / variance, time / all_rows / 1_000)
 
     @property
     def row_cost(self) -> float:
         """What one more row takes; while all batches are alike, a row's share of a batch."""
-        if not self._rows:
+        _, rows, time, *_ = self._sums.tolist()
+        if not rows:
             return 0.0
-        whole = self._time / self._rows
-        return whole if self._slope is None else min(self._slope, whole)
+        share: float = time / rows
+        return share if self._slope is None else min(self._slope, share)
 
     @property
     def overhead(self) -> float:
         """What a batch takes whatever its size."""
-        if not self._weight:
-            return 0.0
-        return max((self._time - self.row_cost * self._rows) / self._weight, 0.0)
+        batches, rows, time, *_ = self._sums.tolist()
+        return max((time - self.row_cost * rows) / batches, 0.0) if batches else 0.0
 
     def rows_within(self, target: int) -> int:
         """How many rows the next batch may have."""
-        if not self._rows:
+        if not self._largest:
             return _FIRST_ROWS
         if self._slope is None:
             return max(2 * int(self._largest), _FIRST_ROWS)

@@ -28,10 +28,10 @@ after the cut, so no row is late because it had to wait.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -40,41 +40,30 @@ import pyarrow.compute as pc
 
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.freshness._arrays import NEVER
-from thalweg.freshness.adaptive_queue import AdaptiveQueue, make_queue
+from thalweg.freshness.adaptive_queue import make_queue
+from thalweg.freshness.admission import Admission
+from thalweg.freshness.cuts import Cut, cut_numbers, drop_unfinished_cuts
 from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.update_log import Record, UpdateLog, sync_folder
-from thalweg.freshness.update_queue import Admission, Taken
+from thalweg.freshness.update_queue import Taken
+from thalweg.io.whole_files import write_whole
 
-__all__ = ["Cut", "DurableQueue"]
+__all__ = ["DurableQueue"]
 
-_SCHEMA, _ROWS, _CUT, _NEWEST, _FILE, _TOTALS = 0, 1, 2, 3, 4, 5
 _ARRIVED = "_arrived"
-_PROMISE = b"promise"
 _IDENTITY = "identity"
 _COMPACT_FROM = 4 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A numbered batch of rows."""
+class RecordKind(IntEnum):
+    """What the records of the log say."""
 
-    number: int
-    path: Path
-    rows: int
-
-    def read(self) -> pa.Table:
-        with pa.OSFile(str(self.path)) as file:
-            return pa.ipc.open_file(file).read_all()
-
-    @staticmethod
-    def path_of(folder: Path, number: int) -> Path:
-        return folder / f"cut-{number:012d}.arrow"
-
-    @staticmethod
-    def promise_of(rows: pa.Table) -> int | None:
-        """The promise that a cut's rows carry."""
-        text = (rows.schema.metadata or {}).get(_PROMISE)
-        return None if text is None else int(text)
+    SCHEMA = 0
+    ROWS = 1
+    CUT = 2
+    NEWEST = 3
+    FILE = 4
+    TOTALS = 5
 
 
 class DurableQueue:
@@ -149,10 +138,7 @@ class DurableQueue:
         """An identifier of this queue, unique among all queues, for the life of its folder."""
         path = self._folder / _IDENTITY
         if not path.exists():
-            unfinished = path.with_suffix(".tmp")
-            unfinished.write_text(uuid.uuid4().hex, encoding="ascii")
-            _sync_file(unfinished)
-            unfinished.rename(path)
+            write_whole(path, uuid.uuid4().hex)
             sync_folder(self._folder)
         return path.read_text(encoding="ascii")
 
@@ -162,18 +148,18 @@ class DurableQueue:
             nulls = rows.column(self._time).null_count
             if nulls:
                 raise InputError(f"{nulls} rows have no {self._time}, which is their time.")
-        admitted, rows = self.queue.enqueue_and_tell(rows, now=now)
+        admitted, rows = self.queue.enqueue_accepted(rows, now=now)
         if not admitted.accepted:
             return admitted
         self._see_times(rows)
         arrived = pa.array(np.full(len(rows), now, np.int64))
         logged = pa.record_batch([*rows.columns, arrived], schema=self._logged)
-        self._log.append(_ROWS, _to_bytes(logged))
+        self._log.append(RecordKind.ROWS, _to_bytes(logged))
         return admitted
 
     def note_file(self, mark: str) -> None:
         """Log that the rows enqueued last came from a file, so that it is not read again."""
-        self._log.append(_FILE, mark.encode())
+        self._log.append(RecordKind.FILE, mark.encode())
         self.taken_files.add(mark)
 
     def forget_file(self, mark: str) -> None:
@@ -190,25 +176,13 @@ class DurableQueue:
         """Take up to `count` rows out, under the next number."""
         taken = self.queue.dequeue(count, now=now)
         number = self.last_cut + 1
-        path = Cut.path_of(self._folder, number)
-        unfinished = path.with_suffix(".tmp")
-        promise = self._promise()
-        metadata = {} if promise is None else {_PROMISE: str(promise).encode()}
-        rows = taken.rows.replace_schema_metadata(metadata)
-        with (
-            pa.OSFile(str(unfinished), "wb") as file,
-            pa.ipc.new_file(file, rows.schema) as writer,
-        ):
-            writer.write_batch(rows)
-        _sync_file(unfinished)
-        unfinished.rename(path)
-        sync_folder(self._folder)
-        self._log.append(_CUT, self._cut_record(number, self.queue.finished_keys(taken)))
+        cut = Cut.write(self._folder, number, taken.rows, self._promise())
+        self._log.append(RecordKind.CUT, self._cut_record(number, self.queue.finished_keys(taken)))
         self._log.sync()
         self.last_cut = number
         self._taken[number] = taken
-        self._open[number] = Cut(number, path, len(taken.rows))
-        return self._open[number]
+        self._open[number] = cut
+        return cut
 
     def next_cut(self, after: int, count: int, *, now: int) -> Cut | None:
         """The oldest open cut with a number above `after`, else a new one; None if nothing
@@ -238,51 +212,43 @@ class DurableQueue:
     # ------------------------------------------------------------------------------------ recovery
 
     def _recover(self) -> None:
-        adaptive = self.queue if isinstance(self.queue, AdaptiveQueue) else None
-        if adaptive is not None:
-            adaptive.may_append = False
-        written = {_number(path) for path in self._folder.glob("cut-*.arrow")}
-        records = 0
-        for record in self._log.records():
-            if not records and adaptive is not None:  # cuts are taken out by key
-                adaptive.conflate("it was started again")
-            records += 1
-            self._replay(record, written)
-        for path in self._folder.glob("cut-*.tmp"):
-            path.unlink()
+        written = set(cut_numbers(self._folder))
+        records = self._log.records()
+        first = next(records, None)
+        if first is not None:
+            with self.queue.conflating("it was started again"):  # cuts are taken out by key
+                for record in chain([first], records):
+                    self._replay(record, written)
+        drop_unfinished_cuts(self._folder)
         for number in written:
-            path = Cut.path_of(self._folder, number)
-            if number > self.last_cut:
-                path.unlink()
-                continue
-            with pa.OSFile(str(path)) as file:
-                self._open[number] = Cut(number, path, pa.ipc.open_file(file).read_all().num_rows)
+            if number > self.last_cut:  # never offered: its rows still wait
+                Cut.path_of(self._folder, number).unlink()
+            else:
+                self._open[number] = Cut.find(self._folder, number)
         self.queue.restart_measures()
-        if adaptive is not None:
-            adaptive.may_append = True
-        if not records:
-            self._log.append(_SCHEMA, self._schema_record)
+        if first is None:
+            self._log.append(RecordKind.SCHEMA, self._schema_record)
             self._log.sync()
 
     def _replay(self, record: Record, written: set[int]) -> None:
         """`written` are the numbers of the cuts whose files are there."""
-        if record.kind == _SCHEMA and record.body != self._schema_record:
+        if record.kind == RecordKind.SCHEMA and record.body != self._schema_record:
             raise StateError(
                 f"the update log holds {record.body.decode()}; the queue was made for "
                 f"{self._schema_record.decode()}. Use another folder, or the old schema."
             )
-        if record.kind == _ROWS:
+        if record.kind == RecordKind.ROWS:
             logged = _from_bytes(record.body)
             rows = logged.select(self.queue.schema.names)
             self._see_times(rows)
             self.queue.enqueue(rows, arrived=logged.column(_ARRIVED).to_numpy())
-        elif record.kind == _TOTALS:
+        elif record.kind == RecordKind.TOTALS:
             self.queue.add_totals(json.loads(record.body))
-        elif record.kind == _FILE:
+        elif record.kind == RecordKind.FILE:
             self.taken_files.add(record.body.decode())
-        elif record.kind == _NEWEST:
+        elif record.kind == RecordKind.NEWEST:
             self._newest = int.from_bytes(record.body, "little", signed=True)
-        elif record.kind == _CUT:
+        elif record.kind == RecordKind.CUT:
             self.last_cut = int.from_bytes(record.body[:8], "little")
             if len(record.body) == 8:
                 return
@@ -300,12 +266,12 @@ class DurableQueue:
             [*rows.take(pa.array(order)).columns, pa.array(since[order])], schema=self._logged
         )
         return [
-            Record(_SCHEMA, self._schema_record),
-            Record(_CUT, self._cut_record(self.last_cut, rows.slice(0, 0))),
-            Record(_NEWEST, self._newest.to_bytes(8, "little", signed=True)),
-            Record(_TOTALS, json.dumps(self.queue.totals()).encode()),
-            *(Record(_FILE, mark.encode()) for mark in sorted(self.taken_files)),
-            Record(_ROWS, _to_bytes(logged)),
+            Record(RecordKind.SCHEMA, self._schema_record),
+            Record(RecordKind.CUT, self._cut_record(self.last_cut, rows.slice(0, 0))),
+            Record(RecordKind.NEWEST, self._newest.to_bytes(8, "little", signed=True)),
+            Record(RecordKind.TOTALS, json.dumps(self.queue.totals()).encode()),
+            *(Record(RecordKind.FILE, mark.encode()) for mark in sorted(self.taken_files)),
+            Record(RecordKind.ROWS, _to_bytes(logged)),
         ]
 
     def _see_times(self, rows: pa.RecordBatch) -> None:
@@ -337,15 +303,6 @@ def _require_time(schema: pa.Schema, time: str) -> None:
 
 def _is_microseconds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
-
-
-def _number(path: Path) -> int:
-    return int(path.stem.removeprefix("cut-"))
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fdatasync(file.fileno())
 
 
 def _to_bytes(rows: pa.RecordBatch) -> bytes:

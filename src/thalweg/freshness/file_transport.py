@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thalweg.freshness.receiver import Receiver
-from thalweg.freshness.row_formats import RefusalError, arrow_rows, json_rows
+from thalweg.freshness.refusals import RefusalError, require_size
+from thalweg.freshness.row_formats import ROW_FORMATS
 
 __all__ = ["FileTransport"]
 
-_FORMATS = {".arrow": arrow_rows, ".jsonl": json_rows}
+_FORMATS = {each.suffix: each for each in ROW_FORMATS}
 
 
 @dataclass
@@ -56,12 +57,8 @@ class FileTransport:
         status = path.stat()
         mark = f"{path.name}:{status.st_ino}:{status.st_mtime_ns}"
         if mark not in self.receiver.queue.taken_files:
-            if status.st_size > self.max_file:
-                raise RefusalError(
-                    "frame too large",
-                    f"a file of {status.st_size} bytes; at most {self.max_file} are taken.",
-                )
-            rows = _FORMATS[path.suffix](path.read_bytes(), self.receiver.schema)
+            require_size("file", status.st_size, self.max_file)
+            rows = _FORMATS[path.suffix].read(path.read_bytes(), self.receiver.schema)
             await self.receiver.take(rows, file=mark)
         path.unlink()
         self.receiver.queue.forget_file(mark)

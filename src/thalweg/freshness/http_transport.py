@@ -24,16 +24,22 @@ from threading import BoundedSemaphore, Thread
 from typing import Any, ClassVar
 
 from thalweg.freshness.receiver import Receiver
-from thalweg.freshness.row_formats import RefusalError, arrow_rows, json_rows
+from thalweg.freshness.refusals import Refusal, RefusalError, require_size
+from thalweg.freshness.row_formats import ROW_FORMATS
 
 __all__ = ["HttpTransport"]
 
-_FORMATS = {
-    "application/x-ndjson": json_rows,
-    "application/vnd.apache.arrow.stream": arrow_rows,
-}
+_FORMATS = {each.media_type: each for each in ROW_FORMATS}
+_JSON = "application/json"
+"""Of commands, and of all answers."""
 _SILENCE_S = 30.0
-_STATUS = {"frame too large": 413, "wrong media type": 415, "no such page": 404, "disk": 503}
+_STATUS = {
+    Refusal.FRAME_TOO_LARGE: 413,
+    Refusal.WRONG_MEDIA_TYPE: 415,
+    Refusal.NO_SUCH_PAGE: 404,
+    Refusal.DISK: 503,
+}
+"""Other refusals have status 400."""
 
 
 @dataclass
@@ -66,7 +72,7 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
-            self._transport.receiver.refusals["too many connections"] += 1
+            self._transport.receiver.refusals[Refusal.TOO_MANY_CONNECTIONS] += 1
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -78,7 +84,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        self._transport.receiver.refusals["connection lost"] += 1
+        self._transport.receiver.refusals[Refusal.CONNECTION_LOST] += 1
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -89,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path != "/status":
-            self._refuse(RefusalError("no such page", f"there is no page {self.path}."))
+            self._refuse(self._no_page())
             return
         self._answer(lambda: self._in_loop(_call(self.transport.receiver.status)))
 
@@ -100,39 +106,35 @@ class _Handler(BaseHTTPRequestHandler):
             body = self._body()
             kind = self.headers.get_content_type()
             if self.path == "/rows" and kind in _FORMATS:
-                return self._in_loop(receiver.take(_FORMATS[kind](body, receiver.schema)))
-            if self.path == "/command" and kind == "application/json":
-                try:
-                    command = json.loads(body)
-                except ValueError:
-                    command = None
-                return self._in_loop(_call(lambda: receiver.answer(command)))
+                return self._in_loop(receiver.take(_FORMATS[kind].read(body, receiver.schema)))
+            if self.path == "/command" and kind == _JSON:
+                return self._in_loop(_call(lambda: receiver.answer_text(body)))
             if self.path in ("/rows", "/command"):
-                raise RefusalError("wrong media type", f"rows of type {kind} are not taken.")
-            raise RefusalError("no such page", f"there is no page {self.path}.")
+                text = f"rows of type {kind} are not taken."
+                raise RefusalError(Refusal.WRONG_MEDIA_TYPE, text)
+            raise self._no_page()
 
         self._answer(take)
+
+    def _no_page(self) -> RefusalError:
+        return RefusalError(Refusal.NO_SUCH_PAGE, f"there is no page {self.path}.")
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
         if not length.isdigit():
-            raise RefusalError("half a frame", "a body needs its length.", closes=True)
-        if int(length) > self.transport.max_body:
-            raise RefusalError(
-                "frame too large",
-                f"a body of {length} bytes; at most {self.transport.max_body} are taken.",
-                closes=True,
-            )
+            raise RefusalError(Refusal.HALF_A_FRAME, "a body needs its length.", closes=True)
+        require_size("body", int(length), self.transport.max_body, closes=True)
         body = self.rfile.read(int(length))
         if len(body) < int(length):
-            raise RefusalError("half a frame", "the body is shorter than it says.", closes=True)
+            text = "the body is shorter than it says."
+            raise RefusalError(Refusal.HALF_A_FRAME, text, closes=True)
         return body
 
     def _answer(self, make: Any) -> None:
         named = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
         try:
             if named not in (self.transport.host, "localhost"):
-                raise RefusalError("wrong host", f"this is not {named}.", closes=True)
+                raise RefusalError(Refusal.WRONG_HOST, f"this is not {named}.", closes=True)
             self._send(200, make())
         except RefusalError as refusal:
             self._refuse(refusal)
@@ -146,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, answer: dict[str, Any]) -> None:
         body = json.dumps(answer).encode() + b"\n"
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", _JSON)
         self.send_header("Content-Length", str(len(body)))
         if self.close_connection:
             self.send_header("Connection", "close")

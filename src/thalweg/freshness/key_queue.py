@@ -126,8 +126,17 @@ class KeyQueue:
         """Values that wait for at least one reader."""
         return self.memory.used
 
+    def reader(self, name: str | None = None) -> Reader:
+        """A reader by name; by default the first."""
+        return self.readers[name or self._main]
+
+    @property
+    def main_reader(self) -> str:
+        """The name of the first reader."""
+        return self._main
+
     def waiting(self, reader: str | None = None) -> int:
-        return self.readers[reader or self._main].schedule.waiting
+        return self.reader(reader).schedule.waiting
 
     # ------------------------------------------------------------------------------------ enqueue
 
@@ -184,7 +193,7 @@ class KeyQueue:
     def take_one(self, now: int, reader: str | None = None) -> tuple[int, int]:
         """Take the next key out: its cell and where its value is, (-1, -1) if none waits. The value
         is there until the next update arrives."""
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         schedule = serving.schedule
         cell = schedule.next_cell(now)
         if cell < 0:
@@ -203,7 +212,7 @@ class KeyQueue:
 
     def take(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
         """As `count` calls of `take_one` at `now`."""
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         cells = serving.schedule.peek(count, now)
         serving.ledger.take(cells, serving.schedule.since[cells], now)
         serving.schedule.remove(cells)
@@ -246,17 +255,17 @@ class KeyQueue:
 
     def read(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
         """The next keys, which stay: cells and locations."""
-        cells = self.readers[reader or self._main].schedule.peek(count, now)
+        cells = self.reader(reader).schedule.peek(count, now)
         return cells, self.location[cells]
 
     def deliver_one(self, cell: int, now: int, reader: str | None = None) -> None:
         """The result of the key's value that was taken first reaches the application."""
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         serving.ledger.deliver_one(cell, now, int(serving.schedule.since[cell]))
 
     def deliver(self, cells: Ints, now: int, reader: str | None = None) -> None:
         """As `deliver_one`, for distinct cells."""
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         serving.ledger.deliver(cells, now, serving.schedule.since[cells])
 
     # ------------------------------------------------------------------------------------ idle keys
@@ -303,22 +312,22 @@ class KeyQueue:
 
     def conflated(self, reader: str | None = None) -> Ints:
         """Per cell, the updates that a newer one replaced before this reader took them."""
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         waits = serving.schedule.since != NEVER
         conflated: Ints = self.arrived - serving.ahead - serving.taken - waits
         return conflated
 
     def application_staleness(self, now: int, reader: str | None = None) -> Ints:
-        return self.readers[reader or self._main].ledger.application(now)[: self.size]
+        return self.reader(reader).ledger.application(now)[: self.size]
 
     def queue_staleness(self, now: int, reader: str | None = None) -> Ints:
-        since = self.readers[reader or self._main].schedule.since[: self.size]
+        since = self.reader(reader).schedule.since[: self.size]
         return np.where(since == NEVER, 0, now - since)
 
     def application_area(self, now: int, reader: str | None = None) -> Floats:
         """Per cell, the integral of application staleness up to now."""
-        return self.readers[reader or self._main].ledger.application_area(now)[: self.size]
+        return self.reader(reader).ledger.application_area(now)[: self.size]
 
     def queue_area(self, now: int, reader: str | None = None) -> Floats:
-        serving = self.readers[reader or self._main]
+        serving = self.reader(reader)
         return serving.ledger.queue_area(now, serving.schedule.since)[: self.size]

@@ -101,6 +101,11 @@ class Schedule(ABC):
         self.since[cell] = NEVER
         self.waiting -= 1
 
+    def set_target(self, cell: int, target: int) -> None:
+        """Set the freshness target of one key, in ticks; of use where keys are served by their
+        deadlines."""
+        return
+
     @abstractmethod
     def next_cell(self, now: int) -> int:
         """The cell to be served next, -1 if none waits."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import PlanError
-from thalweg.freshness._arrays import Ints, Mask, enlarge
+from thalweg.freshness._arrays import Ints, Mask, enlarge, is_text
 from thalweg.model.hashing import Hashes, hash_rows
 
 __all__ = ["KeyTable", "pack_keys"]
@@ -34,7 +34,7 @@ def pack_keys(columns: Sequence[pa.Array]) -> pa.Array:
     >>> pack_keys([pa.array(["a", None]), pa.array([1.0, -0.0])]).to_pylist()
     [b'1:a1:1', b'-1:0']
     """
-    if len(columns) == 1 and _is_text(columns[0].type) and not columns[0].null_count:
+    if len(columns) == 1 and is_text(columns[0].type) and not columns[0].null_count:
         return columns[0].cast(pa.large_binary())
     parts: list[pa.Array] = []
     for column in columns:
@@ -42,7 +42,7 @@ def pack_keys(columns: Sequence[pa.Array]) -> pa.Array:
             column = column.dictionary_decode()
         if pa.types.is_floating(column.type):
             column = pc.add(column, pa.scalar(0.0, column.type))
-        text = column.cast(pa.large_string()) if not _is_text(column.type) else column
+        text = column.cast(pa.large_string()) if not is_text(column.type) else column
         text = text.cast(pa.large_binary())
         size = pc.binary_length(text).cast(pa.large_string()).cast(pa.large_binary())
         marked = pc.binary_join_element_wise(size, text, pa.scalar(b":", pa.large_binary()))
@@ -52,18 +52,6 @@ def pack_keys(columns: Sequence[pa.Array]) -> pa.Array:
     if len(parts) == 1:
         return parts[0]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    )
 
 
 class KeyTable:

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.freshness._arrays import Ints
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import QueueStatus, Staleness
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import Schedule
-from thalweg.freshness.update_queue import Admission, add_admissions
 from thalweg.freshness.window_choice import make_window_queue
 from thalweg.freshness.window_marks import UpdateWindow
 
@@ -110,7 +110,7 @@ class NewestWindows:
             # Rows of the first half may free slots for the second.
             half = len(rows) // 2
             first = self.enqueue(rows.slice(0, half), times[:half], now=now)
-            return add_admissions(first, self.enqueue(rows.slice(half), times[half:], now=now))
+            return first + self.enqueue(rows.slice(half), times[half:], now=now)
         kept = kept[: len(self._free)]
         slots = np.full(len(rows), _NO_ROOM)
         slots[kept], self._free = self._free[: len(kept)], self._free[len(kept) :]
@@ -170,10 +170,14 @@ class NewestWindows:
     def status(self, *, now: int) -> QueueStatus:
         """Counts of windows; refused are rows for which there was no room."""
         windows, size = self.windows, self.windows.size
-        key_count = max(size, 1)
-        stale = windows.application_staleness(now)
         self._began = now if self._began is None else self._began
-        elapsed = max(now - self._began, 1)
+        staleness = Staleness.of(
+            windows.application_staleness(now),
+            float(windows.application_area(now).sum()),
+            float(windows.queue_area(now).sum()),
+            keys=size,
+            elapsed=now - self._began,
+        )
         return QueueStatus(
             keys=size,
             forgotten=0,
@@ -183,10 +187,10 @@ class NewestWindows:
             conflated=int(windows.conflated().sum()),
             outdated=int(windows.outdated.sum()),
             refused=self._refused,
-            staleness_now=float(stale.mean()) if size else 0.0,
-            staleness_p99=float(np.percentile(stale, 99)) if size else 0.0,
-            staleness_average=float(windows.application_area(now).sum()) / key_count / elapsed,
-            queue_staleness_average=float(windows.queue_area(now).sum()) / key_count / elapsed,
+            staleness_now=staleness.now,
+            staleness_p99=staleness.p99,
+            staleness_average=staleness.average,
+            queue_staleness_average=staleness.queue_average,
             longest_wait=windows.ledger.longest_wait,
             bytes_used=self._row_bytes * (self._slots - len(self._free)),
             bytes_allowed=self._row_bytes * self._slots,

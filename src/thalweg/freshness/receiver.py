@@ -2,7 +2,7 @@
 
 It outlives whoever works on the rows. Senders and consumers reach it through transports
 (`tcp_transport`, `http_transport`, `file_transport`), which all call the same two methods: `take`
-for rows, and `answer` for commands. Both run in one event loop.
+for rows, and `answer_text` for commands. Both run in one event loop.
 
 | command | answer |
 | --- | --- |
@@ -24,6 +24,7 @@ to the sender.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -33,8 +34,9 @@ import pyarrow as pa
 
 from thalweg.errors import ThalwegError
 from thalweg.freshness.batch_cost import BatchCost
-from thalweg.freshness.durable_queue import Cut, DurableQueue
-from thalweg.freshness.row_formats import RefusalError
+from thalweg.freshness.cuts import Cut
+from thalweg.freshness.durable_queue import DurableQueue
+from thalweg.freshness.refusals import Refusal, RefusalError
 
 __all__ = ["Receiver"]
 
@@ -63,7 +65,7 @@ class Receiver:
         self._measured: _Measured | None = None
         self._known_consumers: set[object] = set()
         self.cost = BatchCost()
-        self.refusals: Counter[str] = Counter()
+        self.refusals: Counter[Refusal] = Counter()
         """Rows, frames and connections that were refused, by reason."""
 
     @property
@@ -82,10 +84,10 @@ class Receiver:
             try:
                 total.update(asdict(self.queue.enqueue(batch, now=self._now())))
             except ThalwegError as reason:
-                raise RefusalError("malformed rows", str(reason)) from reason
+                raise RefusalError(Refusal.MALFORMED_ROWS, str(reason)) from reason
         if file is not None:
             self.queue.note_file(file)  # after its rows: half of them without the note come again
-        self.refusals["rows without room"] += total["refused"]
+        self.refusals[Refusal.ROWS_WITHOUT_ROOM] += total["refused"]
         await self._synced()
         return dict(total)
 
@@ -104,13 +106,22 @@ class Receiver:
             self.queue.sync()
         except OSError as reason:
             for waiter in waiters:
-                waiter.set_exception(RefusalError("disk", f"the log cannot be written: {reason}."))
+                text = f"the log cannot be written: {reason}."
+                waiter.set_exception(RefusalError(Refusal.DISK, text))
             return
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     # ----------------------------------------------------------------------------------- commands
+
+    def answer_text(self, body: bytes, consumer: object = None) -> dict[str, Any]:
+        """The answer to a command as a sender writes it."""
+        try:
+            command = json.loads(body)
+        except ValueError:
+            command = None
+        return self.answer(command, consumer)
 
     def answer(self, command: object, consumer: object = None) -> dict[str, Any]:
         """`consumer` is whoever asks: one connection, so that a batch is measured only where it was
@@ -120,7 +131,7 @@ class Receiver:
         if name == "next":
             return self._next(argument, consumer)
         if not isinstance(argument, int) or argument < 0:
-            raise RefusalError("malformed command", "a command is one JSON object with one number.")
+            raise _malformed("a command is one JSON object with one number.")
         match name:
             case "cut":
                 return _show(self.queue.cut(argument, now=self._now()))
@@ -142,7 +153,7 @@ class Receiver:
                 return self.status()
             case "keys":
                 return {"keys": self.queue.queue.stalest_keys(argument, now=self._now())}
-        raise RefusalError("malformed command", f"no command {name!r}.")
+        raise _malformed(f"no command {name!r}.")
 
     def status(self) -> dict[str, Any]:
         return {
@@ -160,10 +171,10 @@ class Receiver:
         options = argument if isinstance(argument, dict) else {}
         after, within = options.get("after"), options.get("within")
         if not isinstance(after, int) or not (within is None or isinstance(within, int)):
-            raise RefusalError("malformed command", "next needs after, and within or null.")
+            raise _malformed("next needs after, and within or null.")
         if not self.queue.committed <= after <= self.queue.last_cut:
             raise RefusalError(
-                "unknown cut",
+                Refusal.UNKNOWN_CUT,
                 f"cut {after} is asked for to be followed, but the cuts up to "
                 f"{self.queue.committed} are committed and {self.queue.last_cut} is the last: the "
                 "checkpoint and the queue were restored apart.",
@@ -193,6 +204,10 @@ class Receiver:
             else:  # the first micro-batch of a process pays for its start
                 self._known_consumers = {measured.consumer}
         return {"finished": self._begun}
+
+
+def _malformed(text: str) -> RefusalError:
+    return RefusalError(Refusal.MALFORMED_COMMAND, text)
 
 
 def _show(cut: Cut) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import Any, Self
 import pyarrow as pa
 
 from thalweg.errors import InputError, ReceiverError
-from thalweg.freshness.durable_queue import Cut
+from thalweg.freshness.admission import Admission
+from thalweg.freshness.cuts import Cut
 from thalweg.freshness.receiver_settings import Address
-from thalweg.freshness.tcp_transport import HEADER
-from thalweg.freshness.update_queue import Admission
+from thalweg.freshness.row_formats import ARROW, JSON_LINES
+from thalweg.freshness.tcp_transport import COMMAND, HEADER
 
 __all__ = ["ReceiverClient"]
 
@@ -42,11 +43,11 @@ class ReceiverClient:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write(rows)
-        return Admission(**self._ask("A", sink.getvalue().to_pybytes()))
+        return Admission(**self._ask(ARROW.frame, sink.getvalue().to_pybytes()))
 
     def offer_json(self, lines: str) -> Admission:
         """Send rows as JSON lines."""
-        return Admission(**self._ask("J", lines.encode()))
+        return Admission(**self._ask(JSON_LINES.frame, lines.encode()))
 
     def cut(self, rows: int) -> Cut:
         """The next rows by the schedule, in a file that stays until it is committed."""
@@ -55,7 +56,7 @@ class ReceiverClient:
     def next_cut(self, after: int, within: int | None = None) -> Cut | None:
         """The oldest open cut after this number, else a new one that a micro-batch can digest
         within the target; None if nothing waits."""
-        answer = self._ask("C", json.dumps({"next": {"after": after, "within": within}}).encode())
+        answer = self._command("next", {"after": after, "within": within})
         return _cut(answer) if answer["rows"] else None
 
     def begin(self, number: int) -> None:
@@ -101,8 +102,8 @@ class ReceiverClient:
     ) -> None:
         self.close()
 
-    def _command(self, name: str, argument: int) -> dict[str, Any]:
-        return self._ask("C", json.dumps({name: argument}).encode())
+    def _command(self, name: str, argument: object) -> dict[str, Any]:
+        return self._ask(COMMAND, json.dumps({name: argument}).encode())
 
     def _ask(self, kind: str, body: bytes) -> dict[str, Any]:
         try:

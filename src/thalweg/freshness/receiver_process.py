@@ -22,17 +22,13 @@ from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_settings import Address, ReceiverSettings
 from thalweg.freshness.tcp_transport import TcpTransport
 from thalweg.io.locks import lock_file, unlock_file
+from thalweg.progress.source_clock import wall_clock
 
-__all__ = ["ensure_receiver", "is_running", "run_receiver", "stop_receiver", "wall_clock"]
+__all__ = ["ensure_receiver", "is_running", "run_receiver", "stop_receiver"]
 
 _START_S = 60.0
 _STARTED: list[subprocess.Popen[bytes]] = []
 """Receivers that this process started; those that have ended are reaped from time to time."""
-
-
-def wall_clock() -> int:
-    """Microseconds."""
-    return time.time_ns() // 1_000
 
 
 def run_receiver(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +17,7 @@ import pyarrow as pa
 from thalweg.errors import ReceiverError, StateError
 from thalweg.freshness.durable_queue import DurableQueue
 from thalweg.freshness.schedules import schedule_for
+from thalweg.io.whole_files import write_whole
 
 __all__ = ["Address", "ReceiverSettings"]
 
@@ -135,12 +135,7 @@ class Address:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    unfinished = path.with_suffix(".tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    write_whole(path, json.dumps(value, indent=1))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

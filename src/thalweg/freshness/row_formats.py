@@ -3,37 +3,32 @@ queue."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-__all__ = ["RefusalError", "arrow_rows", "json_rows"]
+from thalweg.freshness.refusals import Refusal, RefusalError
+
+__all__ = ["ARROW", "JSON_LINES", "ROW_FORMATS", "RowFormat"]
 
 
-class RefusalError(Exception):
-    """What a sender is answered with instead; `reason` is what it is counted under, and `closes` if
-    nothing more can be read after it."""
-
-    def __init__(self, reason: str, text: str, *, closes: bool = False) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.closes = closes
-
-
-def arrow_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
+def _arrow_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
     """The rows of an Arrow IPC stream."""
     try:
         reader = pa.ipc.open_stream(body)
         if reader.schema != schema:
-            raise RefusalError("wrong schema", f"rows of {reader.schema}; expected {schema}.")
+            raise RefusalError(Refusal.WRONG_SCHEMA, f"rows of {reader.schema}; expected {schema}.")
         batches = list(reader)
         for batch in batches:
             batch.validate(full=True)
     except (pa.ArrowInvalid, OSError) as reason:
-        raise RefusalError("malformed rows", f"not an Arrow stream: {reason}") from reason
+        raise RefusalError(Refusal.MALFORMED_ROWS, f"not an Arrow stream: {reason}") from reason
     return batches
 
 
-def json_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
+def _json_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
     """JSON lines, one object a row."""
     if not body.strip():
         return []
@@ -46,5 +41,24 @@ def json_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
         ]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as reason:
         raise RefusalError(
-            "malformed rows", f"not JSON lines of the queue's columns: {reason}"
+            Refusal.MALFORMED_ROWS, f"not JSON lines of the queue's columns: {reason}"
         ) from reason
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """A form in which senders write rows, and what names it on each way here."""
+
+    frame: str
+    """The kind of a TCP frame."""
+    media_type: str
+    """Of an HTTP request."""
+    suffix: str
+    """Of a file."""
+    read: Callable[[bytes, pa.Schema], list[pa.RecordBatch]]
+    """The rows of a body, of this schema."""
+
+
+ARROW = RowFormat("A", "application/vnd.apache.arrow.stream", ".arrow", _arrow_rows)
+JSON_LINES = RowFormat("J", "application/x-ndjson", ".jsonl", _json_rows)
+ROW_FORMATS = (ARROW, JSON_LINES)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.freshness._arrays import Ints, Mask
+from thalweg.freshness._arrays import Ints, Mask, is_text
 from thalweg.model.buffers import as_numbers
 
 __all__ = ["RowStore"]
@@ -110,15 +110,7 @@ class RowStore:
 def _make_column(field: pa.Field, locations: int) -> _Column:
     kind = field.type
     valid = np.zeros(locations, np.bool_)
-    if any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_binary,
-            pa.types.is_large_string,
-            pa.types.is_large_binary,
-        )
-    ):
+    if is_text(kind):
         return _Column(field, is_text=True, data=np.zeros(locations, np.int32), valid=valid)
     if pa.types.is_boolean(kind):
         return _Column(field, is_text=False, data=np.zeros(locations, np.bool_), valid=valid)

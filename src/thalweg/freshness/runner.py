@@ -14,6 +14,7 @@ still holds. Both are lower bounds for all rows to come, so no row is late becau
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -24,22 +25,24 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError
 from thalweg.freshness._arrays import NEVER
 from thalweg.freshness.adaptive_queue import make_queue
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
+from thalweg.freshness.queue_promise import QueuePromise
 from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.update_queue import Admission, add_admissions
+from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
 from thalweg.freshness.window_marks import UpdateWindow
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
 from thalweg.model.progress import Progress
-from thalweg.model.time import INFINITY, MIN_TIME
+from thalweg.model.time import MIN_TIME
 from thalweg.plan.nodes import Node, Source, walk
+from thalweg.progress.conflation import Conflation, NewestWindow
 from thalweg.stream import Stream
 
-__all__ = ["END", "START", "FreshRunner", "Promised", "Pushable", "payload_arrays"]
+__all__ = ["FreshRunner", "Pushable"]
 
-START, END = "_start", "_end"
 Push: TypeAlias = Callable[[Feed], list[Batch]]
 
 
@@ -67,12 +70,12 @@ class FreshRunner:
         node = query.node if isinstance(query, Stream) else query
         self._engine = engine
         self._now = now
-        self._feeds: dict[str, _Conflated | _Windowed] = {
-            each.name: _Conflated(each) if each.conflation.window is None else _Windowed(each)
+        self._queues = {
+            each.name: _queue_of(each)
             for each in walk(node)
             if isinstance(each, Source) and each.conflation is not None
         }
-        if not self._feeds:
+        if not self._queues:
             raise PlanError("no source of this query has an update key; run it as it is.")
 
     def offer(
@@ -84,102 +87,106 @@ class FreshRunner:
     ) -> Admission:
         """Take rows and CTIs of a source in, of one of its inputs if it is a union. Inserts only:
         an update replaces, it does not adjust."""
-        conflated = self._conflated(source)
-        trusted = conflated.trusts(source, input)
-        batches = list(batches_from(feed, conflated.payload, source))
+        queue = self._queue(source)
+        trusted = queue.trusts(source, input)
+        batches = list(batches_from(feed, queue.payload, source))
         for batch in batches:
             if batch.is_adjust is not None and bool(batch.is_adjust.any()):
                 raise InputError(
                     f"source {source!r}: rows of an update stream are replaced by newer ones; an "
                     "adjust cannot say which of them it means."
                 )
-        total = Admission(0, 0, 0)
+        total = Admission()
         for batch in batches:
-            total = add_admissions(total, conflated.enqueue(batch, self._now(), trusted=trusted))
+            queue.promise.note(batch)
+            if len(batch):
+                total += queue.enqueue(batch, self._now(), trusted=trusted)
         return total
 
     def serve(self, rows: int, sources: Iterable[str] | None = None) -> list[Batch]:
         """Put up to `rows` rows of each source through the query; what came out."""
         out: list[Batch] = []
-        for name in self._feeds if sources is None else sources:
-            conflated = self._conflated(name)
-            out += conflated.serve(rows, partial(self._engine.push, name), self._now)
-            promise = conflated.new_promise()
+        for name in self._queues if sources is None else sources:
+            queue = self._queue(name)
+            out += queue.serve(rows, partial(self._engine.push, name), self._now)
+            promise = queue.new_promise()
             if promise is not None:
                 out += self._engine.push(name, cti(promise))
         return out
 
     def waiting(self, source: str) -> int:
         """Keys whose newest row, or window, has not been served."""
-        return self._conflated(source).waiting
+        return self._queue(source).waiting
 
     def status(self, source: str) -> QueueStatus:
         """Of a source whose unit is the window, counts are of windows."""
-        return self._conflated(source).status(self._now())
+        return self._queue(source).status(self._now())
 
-    def _conflated(self, source: str) -> _Conflated | _Windowed:
-        if source not in self._feeds:
+    def _queue(self, source: str) -> _SourceQueue:
+        if source not in self._queues:
             raise PlanError(
-                f"no source {source!r} with an update key; there are: {', '.join(self._feeds)}."
+                f"no source {source!r} with an update key; there are: {', '.join(self._queues)}."
             )
-        return self._feeds[source]
+        return self._queues[source]
 
 
-class Promised:
-    """What a queue was promised, and what it promises."""
+class _SourceQueue(ABC):
+    """The queue of one source: rows in, and through the query."""
 
-    def __init__(self, disorder: int | None) -> None:
-        self._disorder = disorder
-        self._promised_here = MIN_TIME
-        self._promised_on = MIN_TIME
+    def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
+        self.payload = payload
+        self.promise = QueuePromise(conflation.disorder)
 
-    def note(self, batch: Batch) -> None:
-        self._promised_here = max(self._promised_here, batch.progress.cti)
-        if len(batch) and self._disorder is not None:
-            newest = int(batch.start.max()) - self._disorder
-            self._promised_here = max(self._promised_here, newest)
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """Keys whose newest row, or window, has not been served."""
 
-    def advance(self, held: int | None, size: int = 0) -> int | None:
-        """The promise, if it is later than the last one: windows of `size` that start up to that
-        much before what is to come may still leave."""
-        earliest = min(self._promised_here, INFINITY if held is None else held)
-        promise = earliest if earliest == INFINITY or not size else earliest - size + 1
-        if promise <= self._promised_on:
-            return None
-        self._promised_on = promise
-        return promise
+    @abstractmethod
+    def status(self, now: int) -> QueueStatus: ...
+
+    @abstractmethod
+    def trusts(self, source: str, name: str | None) -> bool | None:
+        """Whether rows of an input are the truth; None for a source that is no union."""
+
+    @abstractmethod
+    def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
+        """Take the rows of a batch in."""
+
+    @abstractmethod
+    def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
+        """Put up to so many rows through the query; what came out."""
+
+    @abstractmethod
+    def new_promise(self) -> int | None:
+        """The promise after what was served, if it is later than the last one."""
 
 
-class _Conflated:
-    """The queue of one source."""
+class _RowQueue(_SourceQueue):
+    """Its unit is the row: the newest of each key."""
 
-    def __init__(self, source: Source) -> None:
-        conflation = source.conflation
-        assert conflation is not None
-        self.payload = source.schema
-        schema = pa.schema([*source.schema, (START, pa.int64()), (END, pa.int64())])
-        self.queue = make_queue(
-            schema,
+    def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
+        super().__init__(payload, conflation)
+        self._queue = make_queue(
+            timed_schema(payload),
             conflation.key,
             schedule=schedule_for(conflation.schedule, conflation.freshness),
             time=START,
             capacity=conflation.capacity,
             target=conflation.freshness if conflation.adaptive else None,
         )
-        self.queue.set_targets(conflation.targets)
+        self._queue.set_targets(conflation.targets)
         self._inputs = conflation.inputs
         self._truth = conflation.truth
-        self._promised = Promised(conflation.disorder)
 
     @property
     def waiting(self) -> int:
-        return self.queue.waiting
+        return self._queue.waiting
 
     def status(self, now: int) -> QueueStatus:
-        return self.queue.status(now=now)
+        return self._queue.status(now=now)
 
     def trusts(self, source: str, name: str | None) -> bool | None:
-        """Whether rows of an input are the truth; None for a source that is no union."""
         if (name is None) != (not self._inputs) or (name is not None and name not in self._inputs):
             raise PlanError(
                 f"source {source!r}: input={name!r}; its inputs are: "
@@ -188,51 +195,41 @@ class _Conflated:
         return None if name is None else name == self._truth
 
     def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
-        self._promised.note(batch)
-        if not len(batch):
-            return Admission(0, 0, 0)
-        arrays = [*payload_arrays(batch, self.payload), pa.array(batch.start), pa.array(batch.end)]
-        rows = pa.record_batch(arrays, schema=self.queue.schema)
-        return self.queue.enqueue(rows, now=now, trusted=trusted)
+        rows = timed_rows(batch, self._queue.schema)
+        return self._queue.enqueue(rows, now=now, trusted=trusted)
 
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
-        taken = self.queue.dequeue(rows, now=now())
+        taken = self._queue.dequeue(rows, now=now())
         if not len(taken.rows):
             return []
-        table = pa.Table.from_batches([taken.rows])
-        out = push(table.select([START, END, *self.payload.names]))
-        self.queue.deliver(taken, now=now())
+        out = push(feed_of(taken.rows))
+        self._queue.deliver(taken, now=now())
         return out
 
     def new_promise(self) -> int | None:
-        """The promise after what was served, if it is later than the last one."""
-        return self._promised.advance(self.queue.smallest_waiting(START))
+        return self.promise.advance(self._queue.smallest_waiting(START))
 
 
-class _Windowed:
-    """The queue of one source whose unit is the window: rows leave at the start of theirs."""
+class _WindowsQueue(_SourceQueue):
+    """Its unit is the window: rows leave at the start of theirs."""
 
-    def __init__(self, source: Source) -> None:
-        conflation = source.conflation
-        assert conflation is not None and conflation.window is not None
-        self.payload = source.schema
-        window = conflation.window
-        self.queue = NewestWindows(
-            source.schema,
+    def __init__(self, payload: pa.Schema, conflation: Conflation, window: NewestWindow) -> None:
+        super().__init__(payload, conflation)
+        self._queue = NewestWindows(
+            payload,
             conflation.key,
             UpdateWindow(window.size, window.hop),
             window.rule,
             schedule_for(conflation.schedule, conflation.freshness),
             capacity=conflation.capacity,
         )
-        self._promised = Promised(conflation.disorder)
 
     @property
     def waiting(self) -> int:
-        return self.queue.waiting
+        return self._queue.waiting
 
     def status(self, now: int) -> QueueStatus:
-        return self.queue.status(now=now)
+        return self._queue.status(now=now)
 
     def trusts(self, source: str, name: str | None) -> bool | None:
         if name is not None:
@@ -240,16 +237,14 @@ class _Windowed:
         return None
 
     def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
-        self._promised.note(batch)
-        if not len(batch):
-            return Admission(0, 0, 0)
-        rows = pa.record_batch(payload_arrays(batch, self.payload), schema=self.payload)
-        return self.queue.enqueue(rows, batch.start, now=now)
+        columns = [batch.payload.column(name) for name in self.payload.names]
+        rows = pa.record_batch(columns, schema=self.payload)
+        return self._queue.enqueue(rows, batch.start, now=now)
 
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
-        served = self.queue.serve(rows, now=now())
+        served = self._queue.serve(rows, now=now())
         out = push(self._batch(served)) if len(served.rows) else []
-        self.queue.deliver(served, now=now())
+        self._queue.deliver(served, now=now())
         return out
 
     def _batch(self, served: ServedWindows) -> Batch:
@@ -257,8 +252,8 @@ class _Windowed:
         answers are final at once."""
         starts = served.starts
         first = np.flatnonzero(np.diff(starts, prepend=NEVER) | np.diff(served.owners, prepend=-1))
-        after = (starts[first] + self.queue.window.slide).tolist()
-        keys = self.queue.key
+        after = (starts[first] + self._queue.window.slide).tolist()
+        keys = self._queue.key
         if not keys:
             return Batch(served.rows, starts, starts + 1, progress=Progress(max(after)))
         named = [served.rows.column(name).take(pa.array(first)).to_pylist() for name in keys]
@@ -268,8 +263,12 @@ class _Windowed:
         return Batch(served.rows, starts, starts + 1, progress=Progress(MIN_TIME, keys, scoped))
 
     def new_promise(self) -> int | None:
-        return self._promised.advance(self.queue.earliest_held(), self.queue.window.size)
+        return self.promise.advance(self._queue.earliest_held(), self._queue.window.size)
 
 
-def payload_arrays(batch: Batch, schema: pa.Schema) -> list[pa.Array]:
-    return [batch.payload.column(name) for name in schema.names]
+def _queue_of(source: Source) -> _SourceQueue:
+    conflation = source.conflation
+    assert conflation is not None
+    if conflation.window is None:
+        return _RowQueue(source.schema, conflation)
+    return _WindowsQueue(source.schema, conflation, conflation.window)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import pyarrow as pa
-
 from thalweg.errors import PlanError
+from thalweg.freshness.admission import Admission
+from thalweg.freshness.queue_promise import QueuePromise
 from thalweg.freshness.queue_status import QueueStatus
-from thalweg.freshness.runner import END, START, Promised, Pushable, payload_arrays
+from thalweg.freshness.runner import Pushable
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.update_queue import Admission, UpdateQueue, add_admissions
-from thalweg.io.events import Feed, batches_from
+from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
+from thalweg.freshness.update_queue import UpdateQueue
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.elements import cti
 from thalweg.plan.nodes import Source, walk
@@ -72,25 +73,23 @@ class SharedRunner:
         conflation = first.conflation
         assert conflation is not None
         self._queue = UpdateQueue(
-            pa.schema([*first.schema, (START, pa.int64()), (END, pa.int64())]),
+            timed_schema(first.schema),
             conflation.key,
             readers=schedules,
             time=START,
             capacity=conflation.capacity,
         )
-        self._promised = {name: Promised(conflation.disorder) for name in queries}
+        self._promises = {name: QueuePromise(conflation.disorder) for name in queries}
 
     def offer(self, feed: Feed) -> Admission:
         """Take rows and CTIs of the source in, for all queries."""
-        total = Admission(0, 0, 0)
+        total = Admission()
         for batch in batches_from(feed, self._source.schema, self._source.name):
-            for promised in self._promised.values():
-                promised.note(batch)
+            for promise in self._promises.values():
+                promise.note(batch)
             if len(batch):
-                arrays = payload_arrays(batch, self._source.schema)
-                arrays += [pa.array(batch.start), pa.array(batch.end)]
-                rows = pa.record_batch(arrays, schema=self._queue.schema)
-                total = add_admissions(total, self._queue.enqueue(rows, now=self._now()))
+                rows = timed_rows(batch, self._queue.schema)
+                total += self._queue.enqueue(rows, now=self._now())
         return total
 
     def serve(self, query: str, rows: int) -> list[Batch]:
@@ -99,12 +98,9 @@ class SharedRunner:
         taken = self._queue.dequeue(rows, now=self._now(), reader=query)
         out: list[Batch] = []
         if len(taken.rows):
-            table = pa.Table.from_batches([taken.rows])
-            out += engine.push(
-                self._source.name, table.select([START, END, *self._source.schema.names])
-            )
+            out += engine.push(self._source.name, feed_of(taken.rows))
             self._queue.deliver(taken, now=self._now(), reader=query)
-        promise = self._promised[query].advance(self._queue.smallest_waiting(START))
+        promise = self._promises[query].advance(self._queue.smallest_waiting(START))
         if promise is not None:
             out += engine.push(self._source.name, cti(promise))
         return out

@@ -24,11 +24,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.freshness.receiver import Receiver
-from thalweg.freshness.row_formats import RefusalError, arrow_rows, json_rows
+from thalweg.freshness.refusals import Refusal, RefusalError, require_size
+from thalweg.freshness.row_formats import ROW_FORMATS
 
-__all__ = ["HEADER", "TcpTransport"]
+__all__ = ["COMMAND", "HEADER", "TcpTransport"]
 
 HEADER = struct.Struct("<IB")
+COMMAND = "C"
+"""The kind of a frame with a command."""
+_FORMATS = {each.frame: each for each in ROW_FORMATS}
 
 
 @dataclass
@@ -50,7 +54,7 @@ class TcpTransport:
         self._connections += 1
         try:
             if self._connections > self.max_connections:
-                refusals["too many connections"] += 1
+                refusals[Refusal.TOO_MANY_CONNECTIONS] += 1
                 await _send(writer, {"error": "too many connections."})
                 return
             while True:
@@ -66,7 +70,7 @@ class TcpTransport:
                     return
                 await _send(writer, answer)
         except ConnectionError:
-            refusals["connection lost"] += 1
+            refusals[Refusal.CONNECTION_LOST] += 1
         finally:
             self._connections -= 1
             writer.close()
@@ -79,31 +83,21 @@ class TcpTransport:
             header = await reader.readexactly(HEADER.size)
         except asyncio.IncompleteReadError as end:
             if end.partial:
-                self.receiver.refusals["half a frame"] += 1
+                self.receiver.refusals[Refusal.HALF_A_FRAME] += 1
             return None
         length, kind = HEADER.unpack(header)
-        if length > self.max_frame:
-            raise RefusalError(
-                "frame too large",
-                f"a frame of {length} bytes; at most {self.max_frame} are taken.",
-                closes=True,
-            )
+        require_size("frame", length, self.max_frame, closes=True)
         try:
             body = await reader.readexactly(length)
         except asyncio.IncompleteReadError:
-            self.receiver.refusals["half a frame"] += 1
+            self.receiver.refusals[Refusal.HALF_A_FRAME] += 1
             return None
-        if kind == ord("A"):
-            return await self.receiver.take(arrow_rows(body, self.receiver.schema))
-        if kind == ord("J"):
-            return await self.receiver.take(json_rows(body, self.receiver.schema))
-        if kind == ord("C"):
-            try:
-                command = json.loads(body)
-            except ValueError:
-                command = None
-            return self.receiver.answer(command, consumer)
-        raise RefusalError("unknown kind", f"a frame of unknown kind {kind}.", closes=True)
+        name = chr(kind)
+        if name in _FORMATS:
+            return await self.receiver.take(_FORMATS[name].read(body, self.receiver.schema))
+        if name == COMMAND:
+            return self.receiver.answer_text(body, consumer)
+        raise RefusalError(Refusal.UNKNOWN_KIND, f"a frame of unknown kind {kind}.", closes=True)
 
 
 async def _send(writer: asyncio.StreamWriter, answer: dict[str, Any]) -> None:

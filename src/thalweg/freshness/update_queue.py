@@ -17,6 +17,7 @@ key is idle is a new one refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -26,41 +27,25 @@ import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
 from thalweg.freshness._arrays import NEVER, Ints
+from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import QueueStatus, Staleness
 from thalweg.freshness.row_store import RowStore
-from thalweg.freshness.schedules import DeadlineSchedule, Schedule, make_schedule
+from thalweg.freshness.schedules import Schedule, make_schedule
 from thalweg.freshness.staleness import StalenessLedger
+from thalweg.freshness.stalest_keys import stalest_keys
+from thalweg.freshness.take_cost import TakeCost
 from thalweg.freshness.update_times import UpdateTimes
 
-__all__ = ["Admission", "QueueStatus", "Taken", "UpdateQueue", "add_admissions"]
+__all__ = ["Taken", "UpdateQueue"]
 
 PAGE_LOCATIONS = 256
 _CELL_BYTES = 136
 """What a key takes besides its value, at most: counts, rate, hash and slots of the key table."""
 _READER_BYTES = 144
 """What it takes for each reader: place in line, times, areas."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """What became of the rows of one call."""
-
-    accepted: int
-    outdated: int
-    """Older than what was already seen of their key."""
-    refused: int
-    """No room: for their key, for their value, or for a text as long as theirs."""
-
-
-def add_admissions(left: Admission, right: Admission) -> Admission:
-    return Admission(
-        left.accepted + right.accepted,
-        left.outdated + right.outdated,
-        left.refused + right.refused,
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -127,9 +112,7 @@ class UpdateQueue:
         self._began = NEVER
         self._outdated = self._unfit = 0
         self._in_process: WeakSet[Taken] = WeakSet()
-        self._last_take = (NEVER, 0)
-        """When rows were last taken, and how many, if others were left."""
-        self._is_measured = False
+        self._cost = TakeCost(self.keys.costs)
 
     @property
     def waiting(self) -> int:
@@ -138,7 +121,7 @@ class UpdateQueue:
 
     @property
     def _ledger(self) -> StalenessLedger:
-        return next(iter(self.keys.readers.values())).ledger
+        return self.keys.reader().ledger
 
     def set_targets(self, targets: Iterable[tuple[tuple[Any, ...], int]]) -> None:
         """Freshness targets of single keys, in ticks, for readers that go by deadlines: the values
@@ -155,9 +138,14 @@ class UpdateQueue:
         cells = self._table.cells(columns, self._max_keys)
         self._grow()
         for serving in self.keys.readers.values():
-            if isinstance(serving.schedule, DeadlineSchedule):
-                for cell, (_, target) in zip(cells.tolist(), listed, strict=True):
-                    serving.schedule.set_target(cell, target)
+            for cell, (_, target) in zip(cells.tolist(), listed, strict=True):
+                serving.schedule.set_target(cell, target)
+
+    def conflating(self, reason: str) -> AbstractContextManager[None]:
+        """While rows of a log are read again, of each key the newest alone is kept, as it always is
+        here."""
+        del reason
+        return nullcontext()
 
     # ------------------------------------------------------------------------------------- rows in
 
@@ -174,9 +162,9 @@ class UpdateQueue:
         `trusted` tells the inputs of a union apart: a key has one row for each time then, the first
         that came, unless a trusted one comes before that was served. Others are outdated.
         """
-        return self.enqueue_and_tell(rows, now=now, arrived=arrived, trusted=trusted)[0]
+        return self.enqueue_accepted(rows, now=now, arrived=arrived, trusted=trusted)[0]
 
-    def enqueue_and_tell(
+    def enqueue_accepted(
         self,
         rows: pa.RecordBatch,
         *,
@@ -192,7 +180,7 @@ class UpdateQueue:
             )
         times = self._arrival_times(len(rows), now, arrived)
         if not len(rows):
-            return Admission(0, 0, 0), rows
+            return Admission(), rows
         offered = len(rows)
         fits = self._store.fits(rows)
         if fits is not None:  # before the key table sees them: keys are texts too
@@ -200,7 +188,7 @@ class UpdateQueue:
             rows, times = rows.take(pa.array(at)), times[at]
             if not len(rows):
                 self._unfit += offered
-                return Admission(0, 0, offered), rows
+                return Admission(refused=offered), rows
         cells = self._cells(rows)
         kept = cells >= 0
         unfit = offered - int(kept.sum())
@@ -285,30 +273,15 @@ class UpdateQueue:
     def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
         """Take up to `count` rows out, in the order of the schedule."""
         now = self._tick(now)
-        self._note_take(now)
+        self._cost.next_take(now)
         cells, locations = self.keys.take(count, now, reader)
         return self._hand_out(self._store.read(locations), cells, now)
 
     def _hand_out(self, rows: pa.RecordBatch, cells: Ints, now: int) -> Taken:
         taken = Taken(rows, cells, now)
         self._in_process.add(taken)
-        if len(rows) and self.waiting:
-            self._last_take = (now, len(rows))
+        self._cost.taken(now, len(rows), others_wait=self.waiting > 0)
         return taken
-
-    def _note_take(self, now: int) -> None:
-        """Rows are taken while others wait: those before have taken until now."""
-        began, rows = self._last_take
-        if rows and now > began:
-            self._observe(now - began, rows)
-
-    def _observe(self, duration: int, rows: int) -> None:
-        if self._is_measured:
-            self.keys.costs.observe(duration, rows)
-        else:  # the first measure replaces the estimate
-            self.keys.costs.cost = duration / rows
-        self._last_take = (NEVER, 0)
-        self._is_measured = True
 
     def read(self, count: int, *, now: int, reader: str | None = None) -> pa.RecordBatch:
         """The rows that `dequeue` would give, which stay."""
@@ -317,16 +290,14 @@ class UpdateQueue:
     def deliver(self, taken: Taken, *, now: int, reader: str | None = None) -> None:
         """What follows from these rows has reached the application."""
         now = self._tick(now)
-        serving = self.keys.readers[reader or next(iter(self.keys.readers))]
-        serving.ledger.deliver(taken.cells, now, self._since(taken.cells, reader))
+        ledger = self.keys.reader(reader).ledger
+        ledger.deliver(taken.cells, now, self._since(taken.cells, reader))
         self._in_process.discard(taken)
-        if taken.at != NEVER and len(taken.rows) and not self._last_take[1] and now > taken.at:
-            self._observe(now - taken.at, len(taken.rows))
+        self._cost.delivered(now, taken.at, len(taken.rows))
 
     def _since(self, cells: Ints, reader: str | None) -> Ints:
         """Since when each cell waits again, NEVER if it does not."""
-        serving = self.keys.readers[reader or next(iter(self.keys.readers))]
-        since: Ints = serving.schedule.since[cells]
+        since: Ints = self.keys.reader(reader).schedule.since[cells]
         return since
 
     def finished_keys(self, taken: Taken) -> pa.RecordBatch:
@@ -351,8 +322,8 @@ class UpdateQueue:
     def waiting_rows(self) -> tuple[pa.RecordBatch, Ints]:
         """All rows that wait, in no order, and since when their keys wait for the first reader."""
         cells = np.flatnonzero(self.keys.location[: self.keys.size] >= 0)
-        serving = next(iter(self.keys.readers.values()))
-        return self._store.read(self.keys.location[cells]), serving.schedule.since[cells]
+        since = self.keys.reader().schedule.since[cells]
+        return self._store.read(self.keys.location[cells]), since
 
     def totals(self) -> dict[str, int]:
         """Counts of all that is not waiting any more, for `add_totals` of a queue that goes on."""
@@ -366,7 +337,7 @@ class UpdateQueue:
 
     def add_totals(self, totals: Mapping[str, int]) -> None:
         """Counts of a queue that this one goes on for."""
-        forgotten, name = self.keys.forgotten, next(iter(self.keys.readers))
+        forgotten, name = self.keys.forgotten, self.keys.main_reader
         forgotten.arrived += totals["arrived"]
         forgotten.taken[name] = forgotten.taken.get(name, 0) + totals["taken"]
         forgotten.refused += totals["refused"]
@@ -397,32 +368,32 @@ class UpdateQueue:
 
     def status(self, *, now: int, reader: str | None = None) -> QueueStatus:
         now = max(self._clock, now)
-        keys = self.keys
-        forgotten = keys.forgotten
-        name = reader or next(iter(keys.readers))
-        key_count = max(keys.size + forgotten.keys, 1)
-        elapsed = max(now - self._began, 1) if self._began != NEVER else 1
-        stale = keys.application_staleness(now, reader)
-        serving = keys.readers[name]
+        keys, forgotten, name = self.keys, self.keys.forgotten, reader or self.keys.main_reader
+        serving, waiting = keys.reader(name), keys.waiting(name)
         ledger = serving.ledger
         arrived = int(keys.arrived.sum()) + forgotten.arrived
         taken = int(serving.taken.sum()) + forgotten.taken.get(name, 0)
         ahead = int(serving.ahead.sum()) + forgotten.ahead.get(name, 0)
-        area = float(keys.application_area(now, reader).sum()) + ledger.forgotten_area
-        waited = float(keys.queue_area(now, reader).sum()) + ledger.forgotten_queue_area
+        staleness = Staleness.of(
+            keys.application_staleness(now, name),
+            float(keys.application_area(now, name).sum()) + ledger.forgotten_area,
+            float(keys.queue_area(now, name).sum()) + ledger.forgotten_queue_area,
+            keys=keys.size + forgotten.keys,
+            elapsed=0 if self._began == NEVER else now - self._began,
+        )
         return QueueStatus(
             keys=keys.size,
-            waiting=keys.waiting(reader),
+            waiting=waiting,
             forgotten=forgotten.keys,
             arrived=arrived,
             taken=taken,
-            conflated=arrived - ahead - taken - keys.waiting(reader),
+            conflated=arrived - ahead - taken - waiting,
             outdated=self._outdated,
             refused=int(keys.refused.sum()) + forgotten.refused + self._unfit,
-            staleness_now=float(stale.mean()) if len(stale) else 0.0,
-            staleness_p99=float(np.percentile(stale, 99)) if len(stale) else 0.0,
-            staleness_average=area / key_count / elapsed,
-            queue_staleness_average=waited / key_count / elapsed,
+            staleness_now=staleness.now,
+            staleness_p99=staleness.p99,
+            staleness_average=staleness.average,
+            queue_staleness_average=staleness.queue_average,
             longest_wait=ledger.longest_wait,
             bytes_used=self.nbytes,
             bytes_allowed=self._capacity,
@@ -431,38 +402,9 @@ class UpdateQueue:
     def stalest_keys(
         self, count: int, *, now: int, reader: str | None = None
     ) -> list[dict[str, Any]]:
-        """The keys whose answers are the stalest: key (packed, if it has several columns),
-        staleness in ticks, whether it waits, rows that arrived, were taken and conflated."""
+        """The keys whose answers are the stalest, with their figures (see `stalest_keys`)."""
         now = max(self._clock, now)
-        keys = self.keys
-        stale = keys.application_staleness(now, reader)
-        order = np.argsort(-stale, kind="stable")[:count]
-        name = reader or next(iter(keys.readers))
-        columns = {
-            "staleness": stale[order],
-            "waits": keys.queue_staleness(now, reader)[order] > 0,
-            "arrived": keys.arrived[order],
-            "taken": keys.readers[name].taken[order],
-            "conflated": keys.conflated(reader)[order],
-        }
-        shown = [""] * len(order) if self._table is None else _texts(self._table.keys(order))
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [
-            {"key": key, **dict(zip(columns, row, strict=True))}
-            for key, row in zip(shown, rows, strict=True)
-        ]
-
-
-def _texts(keys: pa.Array) -> list[Any]:
-    """Keys as JSON can write them."""
-    return [
-        key.decode("utf-8", "replace") if isinstance(key, bytes) else _plain(key)
-        for key in keys.to_pylist()
-    ]
-
-
-def _plain(key: object) -> object:
-    return key if key is None or isinstance(key, (str, int, float, bool)) else str(key)
+        return stalest_keys(self.keys, self._table, count, now=now, reader=reader)
 
 
 def _show(schema: pa.Schema) -> str:

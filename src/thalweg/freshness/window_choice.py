@@ -19,6 +19,7 @@ that do not overlap are EAGER, which then leaves out nothing.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import InPlaceSchedule, Schedule
 from thalweg.freshness.simulation import Workload, run_windows
 from thalweg.freshness.window_marks import UpdateWindow
-from thalweg.freshness.window_queue import WindowQueue, WindowRule
+from thalweg.freshness.window_queue import WindowQueue
+from thalweg.progress.conflation import WindowRule
 
 __all__ = ["ChoosingQueue", "RuleTrial", "make_window_queue", "small_queue"]
 
@@ -56,17 +58,10 @@ def make_window_queue(
 class ChoosingQueue(WindowQueue):
     """AUTO: a key follows the rule that the latest trial found better from its next window on."""
 
-    def __init__(
-        self,
-        window: UpdateWindow,
-        rule: str,
-        memory: PagedMemory,
-        schedule: Schedule,
-        *,
-        block_rows: int = 8,
-    ) -> None:
-        super().__init__(window, rule, memory, schedule, block_rows=block_rows)
-        self.trial = RuleTrial(window)
+    @cached_property
+    def trial(self) -> RuleTrial:
+        """What compares the two rules."""
+        return RuleTrial(self.window)
 
     def arrive_one(self, cell: int, time: int, now: int, number: int = 0) -> bool:
         self.trial.note(np.array([cell]), np.array([time]), now, self.size, self.costs.cost)
@@ -152,7 +147,7 @@ class RuleTrial:
                 self._times[begin : self._held],
                 row_cost * share,
             )
-            for rule in ("lazy", "eager")
+            for rule in (WindowRule.LAZY, WindowRule.EAGER)
         ]
         lazy, eager = (max(area, 1.0) for area in stale)
         odds = math.log(eager / lazy)

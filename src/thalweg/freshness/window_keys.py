@@ -21,14 +21,9 @@ from thalweg.freshness.staleness import StalenessLedger
 from thalweg.freshness.window_arrivals import KeyedRows
 from thalweg.freshness.window_blocks import BlockBuffers
 from thalweg.freshness.window_marks import UpdateWindow
+from thalweg.progress.conflation import WindowRule
 
-__all__ = ["KeyState", "WindowKeys", "WindowRule"]
-
-
-class WindowRule(StrEnum):
-    LAZY = "lazy"
-    EAGER = "eager"
-    AUTO = "auto"
+__all__ = ["KeyState", "WindowKeys"]
 
 
 class KeyState(StrEnum):

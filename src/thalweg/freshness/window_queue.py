@@ -43,10 +43,10 @@ from dataclasses import dataclass
 
 from thalweg.freshness._arrays import NEVER, Ints
 from thalweg.freshness.window_enqueue import WindowEnqueue
-from thalweg.freshness.window_keys import KeyState, WindowRule
+from thalweg.freshness.window_keys import KeyState
 from thalweg.freshness.window_marks import DISALLOW, UPDATE
 
-__all__ = ["KeyState", "Run", "Step", "WindowQueue", "WindowRule"]
+__all__ = ["KeyState", "Run", "Step", "WindowQueue"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Arcs: the buffers between operators. One operator puts batches in at the tail, another takes them
 from the front.
 
-The graph uses an arc through the four calls of `Arc`, so that other kinds of queue can replace it.
+The graph uses an arc through the calls of `Arc`, so that other kinds of queue can replace it.
 A batch may be taken in slices: the rest stays at the front, and its progress goes with the last
 slice.
 """
@@ -9,7 +9,8 @@ slice.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Iterator
+from typing import ClassVar, Protocol
 
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
@@ -18,7 +19,10 @@ __all__ = ["AppendBuffer", "Arc", "cut"]
 
 
 class Arc(Protocol):
-    """A queue of batches."""
+    """A queue of batches that one operator reads."""
+
+    shared: ClassVar[bool]
+    """Whether other operators read the same batches."""
 
     def put(self, batch: Batch, /) -> None:
         """Add a batch at the tail."""
@@ -32,14 +36,23 @@ class Arc(Protocol):
     def size(self) -> int:
         """How many batches wait."""
 
+    def put_ahead(self, batch: Batch, /) -> None:
+        """Add a batch for this reader alone. It is taken before everything that is put later; on a
+        shared arc it is taken before what waits, too."""
+
+    def contents(self) -> Iterator[Batch]:
+        """All batches that wait, which stay."""
+
 
 class AppendBuffer(deque[Batch]):
     """The plain form: a double-ended queue."""
 
     __slots__ = ()
+    shared: ClassVar[bool] = False
 
-    put = deque.append
+    put = put_ahead = deque.append
     size = deque.__len__
+    contents = deque.__iter__
 
     def take(self, most: int | None = None) -> Batch:
         if most is None or len(self[0].start) <= most:

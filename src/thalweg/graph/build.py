@@ -24,7 +24,7 @@ from thalweg.plan.nodes import Merge, Node, Source, WindowAggregate, find, walk
 from thalweg.plan.rules import optimize
 from thalweg.plan.usefulness import useful_grids
 
-__all__ = ["build_graph"]
+__all__ = ["build_graph", "declared_alike", "final_gate"]
 
 
 def build_graph(
@@ -46,12 +46,28 @@ def build_graph(
             builder.append(node, "whole", whole)
     _set_up_sources(plan, builder.sources)
     end = builder.last[plan]
-    if consistency.is_final and not plan.never_revises:
-        gate = FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends)
+    gate = final_gate(plan, consistency)
+    if gate is not None:
         end = builder.add("final-gate", gate, [end])
     graph = QueryGraph(builder.operators, builder.sources, end)
     graph.fuse()
     return graph, plan
+
+
+def final_gate(plan: Node, consistency: Consistency) -> FinalGateKernel | None:
+    """The gate at the end of a query; None where it asks for early answers, or never revises."""
+    if not consistency.is_final or plan.never_revises:
+        return None
+    return FinalGateKernel(plan.schema, firm_ends=plan.properties.firm_ends)
+
+
+def declared_alike(left: Source, right: Source) -> bool:
+    """Whether two sources of one name are one stream."""
+    return (left.columns, left.ingress, left.declared) == (
+        right.columns,
+        right.ingress,
+        right.declared,
+    )
 
 
 @dataclass
@@ -83,13 +99,13 @@ class _Builder:
             self.append(node, "fill", FillKernel(node, self.consistency))
         else:
             self._add_kernel(node, kernel_for(node, self.consistency))
-        self.last[node].skips = tuple(child.properties.insert_only for child in node.inputs)
         if isinstance(node, Source):
             self.sources[node.name] = self.last[node]
 
     def _add_kernel(self, node: Node, kernel: Operator) -> None:
         before = [self.last[child] for child in node.inputs]
-        self.last[node] = self.add(self.ids[node], kernel, before)
+        operator = self.last[node] = self.add(self.ids[node], kernel, before)
+        operator.skips = tuple(child.properties.insert_only for child in node.inputs)
 
 
 def _set_up_sources(plan: Node, sources: Mapping[str, GraphOperator]) -> None:
@@ -109,11 +125,7 @@ def _refuse_two_meanings(plan: Node) -> None:
     seen: dict[str, Source] = {}
     for node in find(plan, Source):
         other = seen.setdefault(node.name, node)
-        if (
-            other.columns != node.columns
-            or other.ingress != node.ingress
-            or other.declared != node.declared
-        ):
+        if not declared_alike(other, node):
             raise PlanError(
                 f"the source {node.name!r} is declared in two different ways; declare it once and "
                 "use that stream twice."

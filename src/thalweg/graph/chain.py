@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from thalweg.graph.graph_operator import GraphOperator
+from thalweg.graph.linear_runs import linear_runs
 from thalweg.graph.query_graph import QueryGraph
 
 __all__ = ["Segment", "Work", "measured", "paths", "place_breaks", "row_bytes", "steepest"]
@@ -70,22 +71,9 @@ def steepest(path: Sequence[Work]) -> list[Segment]:
 def paths(graph: QueryGraph) -> list[list[GraphOperator]]:
     """The operators behind the sources as paths: each is the only reader of the one before it, and
     reads it alone."""
-    readers = graph.readers()
+    readers = {operator: len(behind) for operator, behind in graph.readers().items()}
     sources = set(graph.sources.values())
-    found: list[list[GraphOperator]] = []
-    place: dict[GraphOperator, list[GraphOperator]] = {}
-    for operator in graph.operators:
-        if operator in sources:
-            continue
-        above = operator.before[0]
-        if len(operator.before) == 1 and above in place and len(readers[above]) == 1:
-            path = place[above]
-        else:
-            path = []
-            found.append(path)
-        path.append(operator)
-        place[operator] = path
-    return found
+    return linear_runs((o for o in graph.operators if o not in sources), readers)
 
 
 def place_breaks(graph: QueryGraph, works: Mapping[str, Work]) -> list[tuple[str, str]]:

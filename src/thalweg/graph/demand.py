@@ -13,13 +13,15 @@ an operator that waits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from thalweg.graph.enhanced import can_wait
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
+from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator
-from thalweg.operators.source.ingress import IngressKernel
 
 __all__ = ["Demand"]
 
@@ -28,6 +30,7 @@ class Demand:
     """Watches the operators of a graph that can wait."""
 
     def __init__(self, graph: QueryGraph) -> None:
+        self._graph = graph
         self._names = {operator: name for name, operator in graph.sources.items()}
         last = {_last_before(end) for end in graph.ends}
         self._waiters = [
@@ -64,9 +67,18 @@ class Demand:
                 return names if now >= ask_at else ()
         return ()
 
-    def forget(self) -> None:
-        """Discard all plans: the sources that were asked did not promise enough."""
-        self._plans.clear()
+    def rounds(self, now: int) -> Iterator[list[Batch]]:
+        """Ask the sources that operators wait for, and run the graph, as often as some are to be
+        asked: the output of each round. A reader stops once a round has released nothing."""
+        graph = self._graph
+        while names := self.sources_to_ask(now):
+            promises = {name: graph.ingress(name).demand(now) for name in names}
+            for name, promise in promises.items():
+                if promise is not None:
+                    graph.pass_on(name, graph.admit(name, [promise]))
+            out = graph.run()
+            self._plans.clear()  # the promises that were made may not be enough
+            yield out
 
     def _plan(self, operator: GraphOperator, promised: int) -> tuple[int, tuple[str, ...]]:
         """The time at which all missing sources can promise what the operator needs to pass
@@ -74,8 +86,7 @@ class Demand:
         missing = self.missing(operator, max(promised, operator.oldest) + 1)
         times = []
         for name, needs in missing.items():
-            kernel = self._kernel(name)
-            behind = kernel.demand_behind
+            behind = self._graph.ingress(name).demand_behind
             if behind is None or needs == INFINITY:
                 return INFINITY, ()
             times.append(needs + behind)
@@ -101,14 +112,9 @@ class Demand:
                 name = self._names.get(origin)
                 if name is None:
                     waiting.append((origin, needs))
-                elif self._kernel(name).progress.cti < needs:
+                elif self._graph.ingress(name).progress.cti < needs:
                     promises[name] = max(needs, promises.get(name, MIN_TIME))
         return promises
-
-    def _kernel(self, name: str) -> IngressKernel:
-        operator = next(operator for operator, source in self._names.items() if source == name)
-        assert isinstance(operator.kernel, IngressKernel)
-        return operator.kernel
 
 
 def _last_before(end: GraphOperator) -> GraphOperator:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.graph.forks import Reader
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch
@@ -40,7 +39,7 @@ class Bypass:
         if any(operator.inputs[0].size() for operator in self.chain):
             return False
         arc = self.target.inputs[self.port]
-        return not isinstance(arc, Reader) or not arc.size()
+        return not arc.shared or not arc.size()
 
     def move(self, progress: Progress) -> Progress:
         """The promise at the end of the arc."""
@@ -60,12 +59,8 @@ class Bypass:
         received = self.target.received.get(self.port, NO_PROGRESS)
         if received.merge(progress) == received:
             return
-        arc = self.target.inputs[self.port]
         empty = Batch.empty(self.target.before[self.port].kernel.schema, progress)
-        if isinstance(arc, Reader):
-            arc.put_back(empty)
-        else:
-            arc.put(empty)
+        self.target.inputs[self.port].put_ahead(empty)
 
     def __str__(self) -> str:
         past = f" past {', '.join(operator.id for operator in self.chain)}" if self.chain else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import ClassVar
 
 from thalweg.graph.arcs import cut
 from thalweg.model.batch import Batch
@@ -64,6 +65,7 @@ class Reader:
     from its head on."""
 
     __slots__ = ("_ahead", "buffer", "head")
+    shared: ClassVar[bool] = True
 
     def __init__(self, buffer: SharedBuffer, head: int) -> None:
         self.buffer = buffer
@@ -103,6 +105,6 @@ class Reader:
         yield from self._ahead
         yield from map(self.buffer.at, range(self.head, self.buffer.beyond))
 
-    def put_back(self, batch: Batch) -> None:
-        """A batch for this reader alone, before everything that is put later."""
+    def put_ahead(self, batch: Batch, /) -> None:
+        """A batch for this reader alone, before everything in the buffer."""
         self._ahead.append(batch)

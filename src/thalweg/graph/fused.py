@@ -11,6 +11,7 @@ from time import perf_counter
 from thalweg.expr.one_row import NeedsKernel
 from thalweg.graph.arcs import Arc
 from thalweg.graph.graph_operator import GraphOperator
+from thalweg.graph.linear_runs import linear_runs
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.rows.one_row import RowChain, row_chain
@@ -114,17 +115,5 @@ def chains(
 ) -> list[list[GraphOperator]]:
     """The longest runs of two or more row operators, each the only reader of the one before.
     `readers` counts the readers of each operator, outputs included."""
-    found: list[list[GraphOperator]] = []
-    place: dict[GraphOperator, list[GraphOperator]] = {}
-    for operator in operators:
-        if not operator.kernel.row_by_row or len(operator.before) != 1:
-            continue
-        above = operator.before[0]
-        if above in place and place[above][-1] is above and readers[above] == 1:
-            chain = place[above]
-        else:
-            chain = []
-            found.append(chain)
-        chain.append(operator)
-        place[operator] = chain
-    return [chain for chain in found if len(chain) > 1]
+    by_row = [o for o in operators if o.kernel.row_by_row and len(o.before) == 1]
+    return [run for run in linear_runs(by_row, readers) if len(run) > 1]

@@ -12,21 +12,25 @@ lets a source take several batches or none, and `send` then passes them on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 
+import pyarrow as pa
+
 from thalweg.errors import PlanError, StateError, did_you_mean
-from thalweg.graph.graph_operator import OperatorFigures
+from thalweg.graph.graph_operator import GraphOperator, OperatorFigures
 from thalweg.graph.rules import ASK, RUN
 from thalweg.graph.state_table import Row
 from thalweg.graph.strategies import Strategies
 from thalweg.graph.waiting import WAITING, restore_waiting, waiting_rows
 from thalweg.model.batch import Batch
-from thalweg.model.progress import NO_PROGRESS, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.source.ingress import IngressKernel
+from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS, WritesLetters
 
 __all__ = ["QueryGraph"]
 
@@ -35,15 +39,30 @@ class QueryGraph(Strategies):
     """Operators joined by arcs, and the cycle that runs them."""
 
     # ------------------------------------------------------------------------------------------
+    # sources
+
+    def source(self, name: str) -> GraphOperator:
+        """The operator of a source."""
+        operator = self.sources.get(name)
+        if operator is None:
+            raise PlanError(
+                f"the query has no source {name!r}{did_you_mean(name, self.sources)} Sources: "
+                f"{', '.join(self.sources)}."
+            )
+        return operator
+
+    def ingress(self, source: str) -> IngressKernel:
+        """The kernel of a source."""
+        kernel = self.source(source).kernel
+        assert isinstance(kernel, IngressKernel)
+        return kernel
+
+    # ------------------------------------------------------------------------------------------
     # flow
 
     def offer(self, source: str, batch: Batch) -> None:
         """Put a batch in front of a source."""
-        if source not in self._inlets:
-            raise PlanError(
-                f"the query has no source {source!r}{did_you_mean(source, self._inlets)} Sources: "
-                f"{', '.join(self._inlets)}."
-            )
+        self.source(source)
         self._inlets[source].put(batch)
 
     def run(self, steps: int | None = None) -> list[Batch]:
@@ -185,6 +204,15 @@ class QueryGraph(Strategies):
     def figures(self) -> dict[str, OperatorFigures]:
         """What each operator has done and keeps, by id."""
         return {operator.id: operator.figures() for operator in self.operators}
+
+    def dead_letters(self, operators: Iterable[GraphOperator] | None = None) -> pa.Table:
+        """The windows, since the last call, that modules failed on and the query went on without:
+        of some operators, or of all."""
+        kernels = [each.kernel for each in (self.operators if operators is None else operators)]
+        taken = [
+            kernel.dead_letters.take() for kernel in kernels if isinstance(kernel, WritesLetters)
+        ]
+        return pa.concat_tables([DEAD_LETTERS.empty_table(), *taken])
 
     def arcs(self) -> dict[str, list[str]]:
         """The progress that has arrived at each port of each operator, as text; a part of what a

@@ -144,14 +144,9 @@ def _breadth_first_source(row: Row) -> Next:
     return _EXIT if ahead is None else (ahead, RUN)
 
 
-# round-robin
+# round-robin returns control where breadth-first backtracks, as a source of that does
 
-
-def _round_robin(row: Row) -> Next:
-    if row.more():
-        return row, RUN
-    ahead = row.ahead()
-    return _EXIT if ahead is None else (ahead, RUN)
+_round_robin = _breadth_first_source
 
 
 # k-batching

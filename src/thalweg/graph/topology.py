@@ -13,7 +13,7 @@ from typing import TypeAlias
 from thalweg.errors import PlanError
 from thalweg.graph.arcs import AppendBuffer, Arc
 from thalweg.graph.feedback import set_unwanted
-from thalweg.graph.forks import Reader, SharedBuffer
+from thalweg.graph.forks import SharedBuffer
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.state_table import Row, StateTable
 from thalweg.model.batch import Batch
@@ -59,13 +59,10 @@ class Topology:
 
     def _link_all(self) -> None:
         for name, operator in self.sources.items():
-            self._inlets[name] = AppendBuffer()
-            operator.inputs = [self._inlets[name]]
+            self._add_inlet(name, operator)
         readers = self.readers()
         for operator in self.operators:
-            row = Row(operator.id, operator)
-            self.state.add(row)
-            self._row_of[operator] = row
+            self._add_row(operator)
             outs = sum(end is operator for end in self._ends.values())
             shared = SharedBuffer() if len(readers[operator]) + outs > 1 else None
             if shared is not None:
@@ -82,6 +79,16 @@ class Topology:
         for name, operator in self._ends.items():
             self._outlets[name] = self._new_reader(operator)
         self._changed()
+
+    def _add_inlet(self, name: str, source: GraphOperator) -> None:
+        """Let batches be put in front of a source."""
+        self._inlets[name] = AppendBuffer()
+        source.inputs = [self._inlets[name]]
+
+    def _add_row(self, operator: GraphOperator) -> None:
+        """Give an operator a row of the state table, which is not linked yet."""
+        row = self._row_of[operator] = Row(operator.id, operator)
+        self.state.add(row)
 
     def _add_fork(self, operator: GraphOperator) -> Row:
         name, number = "fork", 1
@@ -144,13 +151,10 @@ class Topology:
         self._stand_still()
         for name, operator in sources.items():
             self.sources[name] = operator
-            self._inlets[name] = AppendBuffer()
-            operator.inputs = [self._inlets[name]]
+            self._add_inlet(name, operator)
         for operator in operators:
             self.operators.append(operator)
-            row = Row(operator.id, operator)
-            self.state.add(row)
-            self._row_of[operator] = row
+            self._add_row(operator)
             if operator.before:
                 operator.inputs = [AppendBuffer() for _ in operator.before]
         self._rewire({*operators, *(above for operator in operators for above in operator.before)})
@@ -183,11 +187,7 @@ class Topology:
 
     def put_ahead(self, operator: GraphOperator, port: int, batch: Batch) -> None:
         """Put a batch on one input, for that operator alone, before everything else."""
-        arc = operator.inputs[port]
-        if isinstance(arc, Reader):
-            arc.put_back(batch)
-        else:
-            arc.put(batch)
+        operator.inputs[port].put_ahead(batch)
 
     def _stand_still(self) -> None:
         if self.waiting:
@@ -229,11 +229,7 @@ class Topology:
                 self._outlets[name] = self._new_reader(producer)
         for name, batches in held.items():
             for batch in batches:
-                outlet = self._outlets[name]
-                if isinstance(outlet, Reader):
-                    outlet.put_back(batch)
-                else:
-                    outlet.put(batch)
+                self._outlets[name].put_ahead(batch)
         self._changed()
 
     def _changed(self) -> None:

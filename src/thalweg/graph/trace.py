@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.model.batch import Batch, elements_of
+from thalweg.model.batch import Batch
+from thalweg.model.element_batches import elements_of
 from thalweg.operators.base import Operator, WrappedOperator
 
 __all__ = ["Trace", "Visit"]

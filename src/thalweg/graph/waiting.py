@@ -6,17 +6,15 @@ its operators; they are state like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from thalweg.graph.arcs import Arc
-from thalweg.graph.forks import Reader
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.batch import Batch
-from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 
-__all__ = ["WAITING", "contents", "restore_waiting", "waiting_rows"]
+__all__ = ["WAITING", "restore_waiting", "waiting_rows"]
 
 WAITING = "(arcs)"
 """Where a snapshot holds what waits."""
@@ -28,7 +26,7 @@ def waiting_rows(operators: Iterable[GraphOperator]) -> Slices:
         f"{operator.id}/{port}/{place}": _rows(batch)
         for operator in operators
         for port, arc in enumerate(operator.inputs)
-        for place, batch in enumerate(contents(arc))
+        for place, batch in enumerate(arc.contents())
     }
 
 
@@ -37,24 +35,8 @@ def restore_waiting(operators: Iterable[GraphOperator], waiting: Mapping[str, Ro
     by_id = {operator.id: operator for operator in operators}
     for place, rows in sorted(waiting.items(), key=lambda item: int(item[0].rsplit("/", 1)[1])):
         name, port, _ = place.rsplit("/", 2)
-        arc = by_id[name].inputs[int(port)]
         progress = progress_of_text((rows.schema.metadata or {})[b"progress"].decode())
-        batch = Batch.from_table(rows, progress)
-        if isinstance(arc, Reader):
-            arc.put_back(batch)
-        else:
-            arc.put(batch)
-
-
-def contents(arc: Arc) -> Iterator[Batch]:
-    """The batches of an arc, which stay there."""
-    if isinstance(arc, Reader):
-        yield from arc.contents()
-    else:
-        for _ in range(arc.size()):
-            batch = arc.take()
-            arc.put(batch)
-            yield batch
+        by_id[name].inputs[int(port)].put_ahead(Batch.from_table(rows, progress))
 
 
 def _rows(batch: Batch) -> Rows:

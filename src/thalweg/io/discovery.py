@@ -15,6 +15,7 @@ from thalweg.errors import InputError, TypeMismatchError, UnknownColumnError
 from thalweg.io.files import FileForm, file_schema, read_file
 from thalweg.io.formats import (
     END_MARKS,
+    TEXT_FORMATS,
     format_of,
     format_of_bytes,
     require_format,
@@ -22,7 +23,8 @@ from thalweg.io.formats import (
 )
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions, find_partitions
-from thalweg.io.text import NULLS, time_type
+from thalweg.io.text import NULLS
+from thalweg.io.written_times import time_type
 
 __all__ = ["Discovered", "discover", "place_name", "require_time"]
 
@@ -74,7 +76,7 @@ def discover(
         typed = _first_typed(text, place, whole, form)
         columns, partitions = _columns(place, typed, form, partitions, times)
         form = FileForm(
-            chosen, columns if chosen in ("csv", "json") else None, tuple(nulls), partitions
+            chosen, columns if chosen in TEXT_FORMATS else None, tuple(nulls), partitions
         )
     return Discovered(place, form, columns, whole)
 
@@ -128,11 +130,7 @@ def _nothing(
 
 def _is_whole(place: FilePlace, found: Found, format_: str) -> bool:
     mark = END_MARKS.get(format_)
-    if mark is None:
-        return True
-    with place.files.open_input_file(place.path_of(found.name)) as file:
-        file.seek(max(0, found.size - len(mark)))
-        return bool(file.read(len(mark)) == mark)
+    return mark is None or place.ends_with(found, mark)
 
 
 def _columns(
@@ -149,7 +147,7 @@ def _columns(
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise InputError(f"the file {shown} has the column {twice[0]!r} more than once.")
-    if form.format in ("csv", "json"):
+    if form.format in TEXT_FORMATS:
         schema = pa.schema([_as_read(place, found, form, entry, times) for entry in schema])
     kept = pa.schema([entry for entry in partitions.schema if entry.name not in schema.names])
     return pa.schema([*schema.remove_metadata(), *kept]), Partitions(kept)

@@ -8,7 +8,7 @@ must make the same; another digest is refused, and so are a gap in the numbers a
 run.
 
 >>> import tempfile
->>> from thalweg.model.batch import batch_of, elements_of
+>>> from thalweg.model.element_batches import batch_of, elements_of
 >>> from thalweg.model.elements import Cti, Insert
 >>> schema = pa.schema([("v", pa.int64())])
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -35,7 +35,8 @@ from thalweg.io.whole_files import write_whole
 from thalweg.model.batch import Batch, one_batch
 from thalweg.model.clocks import Clock
 from thalweg.model.digests import digest_rows
-from thalweg.model.progress import Progress, progress_of_text, progress_text
+from thalweg.model.progress import Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 
 __all__ = ["ElementLog", "ElementLogReader", "LogForm", "form_of_log"]
 
@@ -49,7 +50,7 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _digest(table: pa.Table, progress: str) -> str:
-    """Of what the batch says, however Arrow has laid it out."""
+    """A digest of the rows of a batch and its promises, however Arrow has laid them out."""
     rows = one_batch(table, "a log of elements")
     digests = digest_rows(rows.columns, rows.num_rows)
     content = digests.high.tobytes() + digests.low.tobytes() + progress.encode()

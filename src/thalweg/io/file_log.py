@@ -1,27 +1,21 @@
 """The log of the files of a source: which were found, in which order, each as large as it was then.
 
 Files are numbered in the order in which they are found (oldest first, then by name). The log lies
-in the checkpoint, so that a restart reads the same bytes again. It grows by a line for each look
-that found something; a line carries a digest of all lines before it, and now and then the lines are
-put together into one. A last line that was cut off by a crash does not count: what it names was not
-handed out.
+in the checkpoint (`file_journal`), so that a restart reads the same bytes again.
 
 A file is read when it is whole. Parquet and Arrow files have a mark at their end. Text has none: it
 is whole when it has not changed for a while (`settle`). What is not whole yet, and what is no input
 (a link, another format), is kept in `passed` with the reason; so is a file that changed after it
 was read. A Parquet or Arrow file that was damaged and repaired is read as it is when its turn
-comes; whoever reads it leaves a note of what it read (`note_repair`), so that it is not taken for
+comes; whoever reads it leaves a note of what it read (`repair_notes`), so that it is not taken for
 one that was replaced later.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,17 +24,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.errors import StateError
+from thalweg.io.file_journal import FileJournal
 from thalweg.io.formats import END_MARKS, suffix_format
 from thalweg.io.listed import NO_FILES, Listing, equal_runs
 from thalweg.io.listing import FilePlace, Found
-from thalweg.io.locks import lock_file
+from thalweg.io.repair_notes import repair_noted
 from thalweg.io.whole_files import write_whole
 
-__all__ = ["FileLog", "note_repair", "passed_files"]
+__all__ = ["FileLog", "passed_files"]
 
 _WRITING = "it is still being written"
-_COMPACTED_LINES = 1_000
 _SHOWN = 20
 """Files that are named when some are passed over; the others are counted."""
 
@@ -53,21 +46,22 @@ class FileLog:
     settle_us: int = 1_000_000
     clock_ns: Callable[[], int] = time.time_ns
     patience_s: float = 10.0
-    files: list[Found] = field(default_factory=list)
     passed: dict[str, str] = field(default_factory=dict)
     """Files that are there but are not read, with the reason."""
 
     def __post_init__(self) -> None:
-        self._digest = ""
-        self._lines = 0
-        self._end = 0
+        self._journal = FileJournal(self.log, patience_s=self.patience_s)
         self._written_passed: dict[str, str] | None = None
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._changed: list[tuple[int, Found]] = []
         """Files that are not as the log has them, with their numbers."""
         self._listed = _Numbered(NO_FILES, *(np.empty(0, np.int64) for _ in range(3)))
-        self._read_log()
         self._numbers = {found.name: number for number, found in enumerate(self.files)}
+
+    @property
+    def files(self) -> list[Found]:
+        """The files that were found so far, by number."""
+        return self._journal.files
 
     # --------------------------------------------------------------------------------------------
     # looking
@@ -160,7 +154,7 @@ class FileLog:
 
     def _is_replaced(self, number: int, found: Found) -> bool:
         """Whether a file that is not as the log has it is not as its reader found it either."""
-        return _repair_noted(self.log, number) != (found.size, found.changed_ns)
+        return repair_noted(self.log, number) != (found.size, found.changed_ns)
 
     def _again(self) -> Iterator[Found]:
         """The files that were not whole the last time."""
@@ -201,9 +195,7 @@ class FileLog:
 
     def _ends_with(self, found: Found, mark: bytes) -> bool:
         try:
-            with self.place.files.open_input_file(self.place.path_of(found.name)) as file:
-                file.seek(max(0, found.size - len(mark)))
-                return bool(file.read(len(mark)) == mark)
+            return self.place.ends_with(found, mark)
         except OSError:
             return False
 
@@ -211,47 +203,9 @@ class FileLog:
     # the log
 
     def _note(self, found: list[Found]) -> None:
-        if not lock_file(self.log.with_suffix(".lock"), patience_s=self.patience_s):
-            raise StateError(
-                f"{self.log.name}: another query is running with this checkpoint. Stop it, or give "
-                "this one a checkpoint of its own."
-            )
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        line, self._digest = _line(found, self._digest)
-        with self.log.open("r+b" if self.log.exists() else "wb") as file:
-            file.seek(self._end)
-            file.truncate()  # what a crash left of a line
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        self._end += len(line)
-        self._lines += 1
-        self.files += found
-        begin = len(self._numbers)
+        begin = len(self.files)
+        self._journal.append(found)
         self._numbers.update((entry.name, begin + at) for at, entry in enumerate(found))
-        if self._lines > max(_COMPACTED_LINES, len(self.files) // 10):
-            self._compact()
-
-    def _compact(self) -> None:
-        line, self._digest = _line(self.files, "")
-        write_whole(self.log, line)
-        self._end, self._lines = len(line), 1
-
-    def _read_log(self) -> None:
-        if not self.log.exists():
-            return
-        *lines, _ = self.log.read_bytes().split(b"\n")
-        for number, line in enumerate(lines):
-            entries = _entries(line, self._digest)
-            if entries is None:
-                raise StateError(
-                    f"{self.log.name}, line {number}: the log of files was changed or is damaged; "
-                    "restore the checkpoint."
-                )
-            found, self._digest = entries
-            self.files += found
-            self._end += len(line) + 1
-        self._lines = len(lines)
 
     def _write_passed(self) -> None:
         """Write the list of files that are passed over beside the log, for the query's status."""
@@ -289,30 +243,6 @@ class _Numbered:
         return Found(listing.names[at], int(listing.size[at]), int(listing.changed_ns[at]))
 
 
-def note_repair(log: Path, number: int, found: Found, place: FilePlace) -> None:
-    """Leave a note beside the log where a file is not as the log has it, now that it is read."""
-    info = place.files.get_file_info(place.path_of(found.name))
-    changed = info.mtime_ns or 0
-    if info.type != pa.fs.FileType.File or (info.size, changed) == (found.size, found.changed_ns):
-        return
-    note = _repair_note(log, number)
-    with contextlib.suppress(OSError):  # a worker on another machine may not see the checkpoint
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps([info.size, changed]), encoding="utf-8")
-
-
-def _repair_note(log: Path, number: int) -> Path:
-    return log.with_suffix(".repaired") / str(number)
-
-
-def _repair_noted(log: Path, number: int) -> tuple[int, int] | None:
-    try:
-        size, changed = json.loads(_repair_note(log, number).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return size, changed
-
-
 def passed_files(log: Path) -> tuple[int, dict[str, str]]:
     """How many files of a source are passed over, and some of them with the reason."""
     try:
@@ -320,21 +250,3 @@ def passed_files(log: Path) -> tuple[int, dict[str, str]]:
         return int(passed["count"]), {str(name): str(why) for name, why in passed["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0, {}
-
-
-def _line(found: Iterable[Found], before: str) -> tuple[bytes, str]:
-    text = json.dumps([list(entry) for entry in found])
-    digest = _chain(before, text)
-    return f"{digest} {text}\n".encode(), digest
-
-
-def _entries(line: bytes, before: str) -> tuple[list[Found], str] | None:
-    """What a line says, and its digest; None if it does not follow the one before."""
-    digest, _, text = line.decode(errors="replace").partition(" ")
-    if digest != _chain(before, text):
-        return None
-    return [Found(*entry) for entry in json.loads(text)], digest
-
-
-def _chain(before: str, text: str) -> str:
-    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()[:16]

@@ -4,7 +4,7 @@ What a file holds is not trusted. Arrow files are checked in full before anythin
 buffers, the checksums of Parquet pages are compared where a file has them, and text is measured
 before it is parsed. A file that cannot be read is an `InputError` that names it. Start again when
 it is repaired, or renamed to begin with `_`: then the query goes on without its rows. A file that
-is just gone is an error, so that no row is lost unseen. Of CSV and JSON lines, single records that
+is missing is an error, so that no row is lost unseen. Of CSV and JSON lines, single records that
 cannot be read may be passed over: they become dead letters.
 """
 

@@ -11,6 +11,7 @@ from thalweg.errors import InputError, PlanError, did_you_mean
 __all__ = [
     "END_MARKS",
     "FORMATS",
+    "TEXT_FORMATS",
     "format_of",
     "format_of_bytes",
     "require_format",
@@ -20,6 +21,9 @@ __all__ = [
 FORMATS = ("parquet", "arrow", "csv", "json", "elements")
 END_MARKS = {"parquet": b"PAR1", "arrow": b"ARROW1", "elements": b"ARROW1"}
 """The last bytes of a file that is whole; text has none."""
+
+TEXT_FORMATS = ("csv", "json")
+"""Formats of lines, whose columns have no types of their own."""
 
 _SUFFIXES = {
     ".parquet": "parquet",

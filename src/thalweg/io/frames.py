@@ -93,7 +93,7 @@ def _plain_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArra
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type that says the same without views and run-end encoding."""
+    """The type with the same values, without views and run-end encoding."""
     if types.is_string_view(type_):
         return pa.string()
     if types.is_binary_view(type_):

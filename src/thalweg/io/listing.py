@@ -1,5 +1,5 @@
 """Which files are in a place: one file, a folder with its folders, or a glob; on this machine or in
-any store that Arrow knows (`s3://`, `gs://`, `hdfs://`, ...).
+any store that Arrow reaches (`s3://`, `gs://`, `hdfs://`, ...).
 
 Names that begin with `_` or `.`, and those of temporary files, are no input. Links are not
 followed: they could lead out of the place, or to a file that is there already.
@@ -148,6 +148,12 @@ class FilePlace:
         with self.files.open_input_file(self.path_of(name)) as file:
             file.seek(max(0, size - _TAIL))
             return f"{zlib.crc32(file.read(min(size, _TAIL))):08x}"
+
+    def ends_with(self, found: Found, mark: bytes) -> bool:
+        """Whether a file ends with these bytes."""
+        with self.files.open_input_file(self.path_of(found.name)) as file:
+            file.seek(max(0, found.size - len(mark)))
+            return bool(file.read(len(mark)) == mark)
 
     def is_link(self, name: str) -> bool:
         return self._local and bool(name) and Path(self.path_of(name)).is_symlink()

@@ -18,6 +18,7 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError, UnknownColumnError, did_you_mean
 from thalweg.io.dead_letters import LETTERS, DeadLetters
 from thalweg.io.events import events, without_bad_times
+from thalweg.io.formats import TEXT_FORMATS
 from thalweg.io.sieve import readable_records
 from thalweg.io.text import NULLS, parse_text, plain_text
 from thalweg.model.time import Duration, duration_us
@@ -131,9 +132,9 @@ def records(
     >>> feed.letters.take().select(["line", "text"]).to_pylist()[0]
     {'line': 2, 'text': '{"ts": 4, "v": "many"}'}
     """
-    if format not in ("csv", "json"):
+    if format not in TEXT_FORMATS:
         raise PlanError(
-            f"records: the format must be csv or json{did_you_mean(format, ('csv', 'json'))} Got "
+            f"records: the format must be csv or json{did_you_mean(format, TEXT_FORMATS)} Got "
             f"{format!r}."
         )
     require_bad(bad, "records")

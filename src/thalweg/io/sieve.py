@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from thalweg.errors import InputError, TimeRangeError
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.text import NULLS, parse_text, split_records
+from thalweg.io.record_splitting import split_records
+from thalweg.io.text import NULLS, parse_text
 
 __all__ = ["halves", "readable_records"]
 

@@ -1,7 +1,7 @@
-"""Bytes of CSV and JSON lines as text, and text as a table: what a parser may be given, and how it
-is told.
+"""Bytes of CSV and JSON lines as text, and text as a table: what a parser is given, and with which
+options.
 
-Text may be compressed (gzip, zstd, bzip2, LZ4 frames: told by its first bytes), UTF-8 with or
+Text may be compressed (gzip, zstd, bzip2, LZ4 frames, by its first bytes), UTF-8 with or
 without a mark, or UTF-16. It need not end with a line end, and lines may end with CR alone. Before
 Arrow's parser sees JSON, its nesting is measured: a few thousand brackets would end the process.
 """
@@ -9,22 +9,20 @@ Arrow's parser sees JSON, its nesting is measured: a few thousand brackets would
 from __future__ import annotations
 
 import codecs
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-__all__ = ["DEEPEST", "NULLS", "parse_text", "parse_times", "plain_text", "split_records"]
+from thalweg.io.json_depth import DEEPEST, deepest
+from thalweg.io.written_times import parse_times
+
+__all__ = ["NULLS", "parse_text", "plain_text"]
 
 NULLS = ("",)
 """What stands for null in CSV by default: nothing between two commas."""
-DEEPEST = 200
-"""Brackets that may be open at once in a record of JSON."""
 _LARGEST = 8 << 30
 """Bytes of text that one file may decompress to."""
 _PIECE = 4 << 20
@@ -120,64 +118,11 @@ def _with_times(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
-_ZONE = "(?:[Zz]|[T ].*[+-][0-9]{2}(?::?[0-9]{2})?)$"
-
-
-def time_type(texts: pa.ChunkedArray) -> pa.DataType | None:
-    """The type of times that are written as ISO 8601: in UTC where one of them names a zone; None
-    where they are none.
-
-    >>> [time_type(pa.chunked_array([[text]])) for text in ("2026-03-01T12:00Z", "noon")]
-    [TimestampType(timestamp[us, tz=UTC]), None]
-    """
-    zoned = pc.any(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), _ZONE)).as_py()
-    kind = pa.timestamp("us", "UTC") if zoned else pa.timestamp("us")
-    try:
-        parse_times(texts, kind)
-    except pa.ArrowException:
-        return None
-    return kind
-
-
-def first_wrong_time(texts: pa.ChunkedArray) -> int:
-    """The row of the first text that is no time, if `time_type` finds that one is none.
-
-    >>> first_wrong_time(pa.chunked_array([["2026-03-01", None, "noon", "night"]]))
-    2
-    """
-    low, high = 0, len(texts)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if time_type(texts.slice(low, middle - low)) is None:
-            high = middle
-        else:
-            low = middle
-    return low
-
-
-def parse_times(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """ISO 8601 as timestamps; one without a zone is in UTC. `ArrowInvalid` if it is none.
-
-    >>> parse_times(pa.chunked_array([["2026-03-01T12:00+02:00", "2026-03-01 10:00:00.5", None]]),
-    ...             pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
-    [1772359200000, 1772359200500, None]
-    """
-    texts = pc.utf8_trim_whitespace(texts)
-    utc, local = pa.timestamp(kind.unit, "UTC"), pa.timestamp(kind.unit)
-    zoned = pc.match_substring_regex(texts, _ZONE)
-    if not pc.any(zoned).as_py():
-        return texts.cast(local).cast(utc).cast(kind)
-    nothing = pa.scalar(None, texts.type)
-    with_zone = pc.if_else(zoned, texts, nothing).cast(utc)
-    without = pc.if_else(zoned, nothing, texts).cast(local).cast(utc)
-    return pc.coalesce(with_zone, without).cast(kind)
-
-
 def _json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     _require_utf8(data)
     if data.lstrip()[:1] == b"[":
         raise pa.ArrowInvalid("it is one array; JSON lines have one object a line")
-    if _deepest(data) > DEEPEST:
+    if deepest(data) > DEEPEST:
         raise pa.ArrowInvalid(f"JSON that is nested more than {DEEPEST} deep")
     read = pyarrow.json.ReadOptions(use_threads=False, block_size=_block(data))
     if schema is None:
@@ -205,88 +150,3 @@ def _block(data: bytes) -> int:
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
         longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
     return min(max(_BLOCK, longest + 1), 2**31 - 1)
-
-
-def _deepest(data: bytes) -> int:
-    """How many brackets are open at once, at most: exact for records that are whole, else not
-    less."""
-    if data.count(b"[") + data.count(b"{") <= DEEPEST:
-        return 0
-    bytes_ = np.frombuffer(data, np.uint8)
-    opens = (bytes_ == 0x5B) | (bytes_ == 0x7B)
-    if _is_one_record_a_line(data):
-        ends = np.flatnonzero(bytes_ == 10)
-        most = np.diff(np.searchsorted(np.flatnonzero(opens), ends), prepend=0, append=0).max()
-        last = int(np.count_nonzero(opens[ends[-1] :])) if len(ends) else int(opens.sum())
-        if max(int(most), last) <= DEEPEST:
-            return 0
-    step = opens.astype(np.int8)
-    step -= (bytes_ == 0x5D) | (bytes_ == 0x7D)
-    step[_in_strings(bytes_)] = 0
-    depth = np.cumsum(step, dtype=np.int64)
-    return int((depth - np.minimum(np.minimum.accumulate(depth), 0)).max(initial=0))
-
-
-def _is_one_record_a_line(data: bytes) -> bool:
-    """Whether every line ends with a closing bracket and the next begins with an opening one.
-
-    No valid JSON goes on like this from one line to the next, so what a parser finds nested
-    stands in one line.
-    """
-    inner = data.count(b"\n") - data.endswith(b"\n")
-    return data.count(b"}\n{") + data.count(b"}\r\n{") == inner
-
-
-def _in_strings(bytes_: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which bytes of JSON stand between quotes; a string never goes on after a line end."""
-    quotes = bytes_ == 0x22
-    slashes = np.flatnonzero(bytes_ == 0x5C)
-    if len(slashes):
-        first = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
-        run = np.diff(first, append=len(slashes))
-        escaped = (slashes[first] + run)[run % 2 == 1]
-        quotes[escaped[escaped < len(quotes)]] = False
-    seen = np.cumsum(quotes, dtype=np.int64)
-    ends = np.flatnonzero((bytes_ == 10) | (bytes_ == 13))
-    lengths = np.diff(ends, prepend=-1, append=len(bytes_) - 1)
-    before = np.repeat(np.concatenate([[0], seen[ends]]), lengths)
-    inside: npt.NDArray[np.bool_] = (seen - before) % 2 == 1
-    return inside
-
-
-_LINE = re.compile(rb"[^\r\n]+")
-_FIELD = rb'(?:"(?:[^"]++|"")*+(?:"[^,\r\n]*+|\Z)|[^",\r\n][^,\r\n]*+|)'
-_RECORD = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+")
-
-
-def split_records(data: bytes, format_: str) -> list[tuple[int, bytes]]:
-    """The records of a text, each with the number of its first line. A quoted value of CSV may
-    hold line ends: they are part of its record, whatever else is wrong with the text.
-
-    >>> split_records(b'ts,k\\n1,"a\\n7,b"\\n\\n2,c', "csv")
-    [(1, b'ts,k'), (2, b'1,"a\\n7,b"'), (5, b'2,c')]
-    """
-    found = list(_spans(data, format_))
-    bytes_ = np.frombuffer(data, np.uint8)
-    feeds = bytes_ == 10
-    lone = bytes_ == 13
-    lone[:-1] &= ~feeds[1:]
-    ends = np.flatnonzero(feeds | lone)
-    lines = np.searchsorted(ends, [begin for begin, _ in found]) + 1
-    return [
-        (int(line), data[begin:end])
-        for line, (begin, end) in zip(lines, found, strict=True)
-        if data[begin:end].strip()
-    ]
-
-
-def _spans(data: bytes, format_: str) -> Iterator[tuple[int, int]]:
-    if format_ != "csv" or b'"' not in data:
-        yield from (match.span() for match in _LINE.finditer(data))
-        return
-    at = 0
-    while at < len(data):
-        match = _RECORD.match(data, at)
-        end = at if match is None else match.end()
-        yield at, end
-        at = end + (2 if data[end : end + 2] == b"\r\n" else 1)

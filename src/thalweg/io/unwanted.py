@@ -3,8 +3,8 @@
 A merge in front of replicas has no use for answers that end before what it has promised. It writes
 that promise into a file, and each replica reads it there: rows that end before the promise less the
 *reach* of the query (how much later than a row the answers may end that it has a part in) are not
-wanted. The file only ever says more, and a reader that finds none, or one that is being written,
-goes on with what it knows.
+wanted. The promise in the file only grows; a reader that finds no file, or one that is being
+written, goes on with the promise that it has.
 """
 
 from __future__ import annotations

@@ -25,10 +25,12 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices, delta_of_slice, slice_of_delta
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 
 __all__ = ["Cutover"]
 
@@ -36,7 +38,7 @@ __all__ = ["Cutover"]
 class Cutover:
     """
     >>> import thalweg as tw
-    >>> from thalweg.model.batch import batches_of
+    >>> from thalweg.model.element_batches import batches_of
     >>> schema = pa.schema([("n", pa.int64())])
     >>> def made(*elements):
     ...     [batch] = batches_of(elements, schema)
@@ -131,16 +133,15 @@ class Cutover:
         """All state, between two batches."""
         progress = [progress_text(each) for each in (self._old_progress, self._new_progress)]
         facts = [self.time, self._old_running, self._promised, progress]
-        text = pa.RecordBatch.from_arrays([pa.array([json.dumps(facts)])], names=["cutover"])
         return {
-            "cutover": text,
+            "cutover": slice_of_text(json.dumps(facts), "cutover"),
             "old": slice_of_delta(self._old),
             "new": slice_of_delta(self._new),
         }
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to a snapshot."""
-        facts = json.loads(slices["cutover"].column(0)[0].as_py())
+        facts = json.loads(text_of_slice(slices["cutover"]))
         self.time, self._old_running, self._promised, progress = facts
         self._old_progress, self._new_progress = (progress_of_text(text) for text in progress)
         self._old, self._new = delta_of_slice(slices["old"]), delta_of_slice(slices["new"])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Scope
@@ -200,7 +200,7 @@ class Merger:
         return [out]
 
     def status(self) -> MergeStatus:
-        kernel = self._kernel
+        kernel, figures = self._kernel, self._kernel.figures
         inputs = {
             name: InputStatus(
                 name,
@@ -221,14 +221,14 @@ class Merger:
             kernel.settled,
             None if kernel.leader is None else kernel.leader.name,
             inputs,
-            kernel.inserts_out,
-            kernel.adjusts_out,
-            kernel.removals_out,
-            dict(kernel.caused),
+            figures.inserts,
+            figures.adjusts,
+            figures.removals,
+            dict(figures.caused),
             kernel.state_size(),
-            tuple(kernel.alarms),
-            kernel.alarm_count,
-            kernel.left_out,
+            tuple(figures.alarms),
+            figures.alarm_count,
+            figures.left_out,
             dict(kernel.groups.leaders),
         )
 

@@ -18,13 +18,14 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.merging.cutover import Cutover
 from thalweg.merging.merger import Merger, MergeStatus
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Slices
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 
 __all__ = ["SwitchedMerge"]
 
@@ -177,14 +178,14 @@ class SwitchedMerge:
         facts = json.dumps(
             {"switches": self.switches, "promised": self.promised, "parts": [*parts]}
         )
-        slices = {"switched": pa.RecordBatch.from_arrays([pa.array([facts])], names=["switched"])}
+        slices = {"switched": slice_of_text(facts, "switched")}
         for name, part in parts.items():
             slices |= {f"{name}/{key}": rows for key, rows in part.snapshot().items()}
         return slices
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         """Back to a snapshot."""
-        facts = json.loads(slices["switched"].column(0)[0].as_py())
+        facts = json.loads(text_of_slice(slices["switched"]))
         self.switches, self.promised = facts["switches"], facts["promised"]
         self._shown = self._make()
         self._candidate = self._make() if "candidate" in facts["parts"] else None

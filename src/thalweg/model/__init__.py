@@ -3,9 +3,10 @@ else."""
 
 from thalweg.model import _arrow  # noqa: F401  # isort: skip  # before anything converts
 
-from thalweg.model.batch import CONTROL_COLUMNS, Batch, batches_of, elements_of
+from thalweg.model.batch import CONTROL_COLUMNS, Batch
 from thalweg.model.cht import Row, cht, equivalent, rows_of_table, table_of_batches
 from thalweg.model.delta import Delta
+from thalweg.model.element_batches import batches_of, elements_of
 from thalweg.model.elements import (
     Adjust,
     Cti,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 import pyarrow as pa
 
 from thalweg.errors import require_package
-from thalweg.model.batch import Batch, elements_of
+from thalweg.model.batch import Batch
 from thalweg.model.cht import table_of_batches
 from thalweg.model.clocks import Clock, shown_time, time_column, time_value
+from thalweg.model.element_batches import elements_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
 from thalweg.model.python_rows import python_rows
 from thalweg.model.time import INFINITY

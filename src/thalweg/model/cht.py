@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import UnknownRowError
-from thalweg.model.batch import Batch, batches_of
+from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
+from thalweg.model.element_batches import batches_of
 from thalweg.model.elements import Element, Payload
 from thalweg.model.ordering import rank_values
 from thalweg.model.python_rows import python_rows

@@ -7,47 +7,28 @@ so that what is kept follows the groups that are open. `column_promises` are pro
 (see `column_promises`), `group_column_promises` those that hold for one group alone. An operator
 that cannot use the latter drops them. `areas` are promises for all groups that lie in ranges of the
 `scope_columns`, or have values of some of them, seen or not (see `area_promises`). Progress never
-goes back.
-
-`progress_text` writes it down for snapshots. Values that JSON has no word for (dates, timestamps,
-bytes, decimals) are written as an Arrow column inside the text.
+goes back. As text, for snapshots: `progress_text`.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from thalweg.model.area_promises import NO_AREAS, AreaPromises, Shape
+from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.column_promises import (
     ColumnPromises,
     meet_column_promises,
     merge_column_promises,
 )
 from thalweg.model.python_rows import python_values
-from thalweg.model.range_promises import Promised, RangePromises
 from thalweg.model.time import INFINITY, MIN_TIME
 
-__all__ = [
-    "NO_PROGRESS",
-    "Progress",
-    "Scope",
-    "pack_areas",
-    "pack_scope",
-    "pack_values",
-    "progress_of_text",
-    "progress_text",
-    "scope_values",
-    "unpack_areas",
-    "unpack_scope",
-    "unpack_values",
-]
+__all__ = ["NO_PROGRESS", "Progress", "Scope", "scope_values"]
 
 Scope = tuple[Any, ...]
 
@@ -251,119 +232,6 @@ def _above(scoped: Mapping[Scope, int], cti: int) -> dict[Scope, int]:
 NO_PROGRESS = Progress()
 
 
-def progress_text(progress: Progress) -> str:
-    """Progress as text.
-
-    >>> progress_text(Progress(5, ("k",), {("a",): 9}))
-    '[5, ["k"], [[["a"], 9]]]'
-    """
-    columns, scoped = list(progress.scope_columns), progress.scoped
-    column_promises: list[Any] = []
-    if progress.column_promises or progress.group_column_promises or progress.areas:
-        column_promises = [_listed(progress.column_promises)]
-    if progress.group_column_promises or progress.areas:
-        column_promises.append(
-            [
-                [[pack_values([value]) for value in scope], _listed(group_column_promises)]
-                for scope, group_column_promises in progress.group_column_promises.items()
-            ]
-        )
-    if progress.areas:
-        column_promises.append(pack_areas(progress.areas))
-    try:
-        return json.dumps(
-            [
-                progress.cti,
-                columns,
-                [[list(scope), time] for scope, time in scoped.items()],
-                *column_promises,
-            ]
-        )
-    except TypeError:
-        values = [pack_values(column) for column in zip(*scoped, strict=True)]
-        return json.dumps(
-            [
-                progress.cti,
-                columns,
-                {"values": values, "times": list(scoped.values())},
-                *column_promises,
-            ]
-        )
-
-
-def _listed(column_promises: ColumnPromises) -> list[Any]:
-    return [[list(names), list(bounds)] for names, bounds in column_promises.items()]
-
-
-def _unlisted(listed: list[Any]) -> ColumnPromises:
-    return {tuple(names): tuple(bounds) for names, bounds in listed}
-
-
-def progress_of_text(text: str) -> Progress:
-    """The inverse of `progress_text`.
-
-    >>> from datetime import date
-    >>> progress_of_text(progress_text(Progress(5, ("day",), {(date(2020, 2, 1),): 9}))).scoped
-    {(datetime.date(2020, 2, 1),): 9}
-    """
-    cti, columns, scoped, *more = json.loads(text)
-    column_promises = _unlisted(more[0]) if more else {}
-    of_groups = {
-        tuple(unpack_values(value)[0] for value in scope): _unlisted(listed)
-        for scope, listed in (more[1] if len(more) > 1 else [])
-    }
-    areas = unpack_areas(more[2]) if len(more) > 2 else NO_AREAS
-    if not scoped:
-        scope_columns = tuple(columns) if of_groups or areas else ()
-        return Progress(cti, scope_columns, {}, column_promises, of_groups, areas)
-    if isinstance(scoped, dict):
-        scopes = zip(*map(unpack_values, scoped["values"]), strict=True)
-        times = dict(zip(scopes, scoped["times"], strict=True))
-    else:
-        times = {tuple(unpack_values(scope)): time for scope, time in scoped}
-    return Progress(cti, tuple(columns), times, column_promises, of_groups, areas)
-
-
-def pack_areas(areas: AreaPromises) -> Any:
-    """Area promises as something that JSON can write."""
-    return [
-        [
-            *shape,
-            [
-                [[pack_values([value]) for value in values], _packed(each)]
-                for values, each in entries.items()
-            ],
-        ]
-        for shape, entries in areas.entries.items()
-    ]
-
-
-def _packed(promised: Promised) -> Any:
-    if isinstance(promised, int):
-        return promised
-    return [pack_values(promised.cuts), [_packed(time) for time in promised.times]]
-
-
-def unpack_areas(packed: Any) -> AreaPromises:
-    """The inverse of `pack_areas`."""
-    return AreaPromises(
-        {
-            Shape(tuple(values), tuple(ranges)): {
-                tuple(unpack_values(value)[0] for value in scope): _unpacked(each)
-                for scope, each in entries
-            }
-            for values, ranges, entries in packed
-        }
-    )
-
-
-def _unpacked(packed: Any) -> Promised:
-    if isinstance(packed, int):
-        return packed
-    cuts, times = packed
-    return RangePromises(tuple(unpack_values(cuts)), tuple(map(_unpacked, times)))
-
-
 def scope_values(values: pa.Array) -> list[Any]:
     """Values of a column as parts of a scope: dictionary keys, with one NaN, so that it is found.
 
@@ -374,58 +242,3 @@ def scope_values(values: pa.Array) -> list[Any]:
     if pa.types.is_floating(values.type):
         return [math.nan if key is not None and math.isnan(key) else key for key in keys]
     return keys
-
-
-def pack_values(values: Sequence[Any]) -> Any:
-    """Values of one column as something that JSON can write."""
-    try:
-        json.dumps(values)
-    except TypeError:
-        pass
-    else:
-        return list(values)
-    # what Python has a type for, Arrow infers; pandas brings the two that are finer than a
-    # microsecond
-    kind = None
-    for value in values:
-        if hasattr(value, "nanosecond"):
-            kind = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
-        elif hasattr(value, "nanoseconds"):
-            kind = pa.duration("ns")
-    rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["values"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return {"arrow": base64.b64encode(sink.getvalue().to_pybytes()).decode()}
-
-
-def unpack_values(packed: Any) -> list[Any]:
-    """The inverse of `pack_values`. There is one NaN, so that it is found again as a key."""
-    if isinstance(packed, dict):
-        values = (
-            pa.ipc.open_stream(base64.b64decode(packed["arrow"])).read_all().column(0).to_pylist()
-        )
-    else:
-        values = packed
-    return [math.nan if value != value else value for value in values]
-
-
-def pack_scope(scope: Scope) -> list[Any]:
-    """A scope as something that JSON can write: plain values as they are, each other one packed.
-
-    >>> pack_scope(("a", 1.5))
-    ['a', 1.5]
-    """
-    plain = (str, int, float, bool, type(None))
-    return [value if isinstance(value, plain) else pack_values([value]) for value in scope]
-
-
-def unpack_scope(packed: Sequence[Any]) -> Scope:
-    """The inverse of `pack_scope`.
-
-    >>> unpack_scope(pack_scope(("a", b"raw")))
-    ('a', b'raw')
-    """
-    return tuple(
-        unpack_values(value if isinstance(value, dict) else [value])[0] for value in packed
-    )

@@ -37,7 +37,8 @@ import pyarrow.compute as pc
 from thalweg.errors import MalformedElementError
 from thalweg.model.column_promises import ColumnPromises, column_promise, merge_column_promises
 from thalweg.model.elements import Cti
-from thalweg.model.progress import Progress, Scope, pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
+from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Bools, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 

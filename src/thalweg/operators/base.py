@@ -19,7 +19,8 @@ from thalweg.errors import StateError
 from thalweg.model.batch import Batch
 from thalweg.model.column_promises import rename_column_promises
 from thalweg.model.delta import Delta
-from thalweg.model.progress import NO_PROGRESS, Progress, progress_of_text, progress_text
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.state.slices import Slices, StateSize

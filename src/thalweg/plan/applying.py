@@ -3,7 +3,7 @@ position or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from thalweg.udm import DEFAULT
 from thalweg.udm.module import Module
 from thalweg.windows import Window, WindowKind
 
-__all__ = ["ModuleLike", "ModuleUse", "apply_node", "find_module", "module"]
+__all__ = ["Handling", "ModuleLike", "ModuleUse", "apply_node", "find_module", "module"]
 
 
 ModuleLike: TypeAlias = "str | Callable[..., Any]"
@@ -39,7 +39,7 @@ def find_module(module: ModuleLike) -> Module:
 
 @dataclass(frozen=True, slots=True)
 class ModuleUse:
-    """A user's aggregate among others: which, of what, with which parameters."""
+    """A module in a query: which, of what, with which parameters."""
 
     module: ModuleLike
     columns: tuple[ExprLike, ...] = ()
@@ -57,7 +57,7 @@ def module(
     """A user's aggregate, to stand beside others: `aggregate(n=count(), v=module(vwap, "price",
     "qty"))`. `name` is the one it was registered under, or the function or class itself."""
     found = find_module(name)
-    if found.kind != "aggregate":
+    if not found.is_aggregate:
         raise PlanError(
             f"module: {found.name} is an operator, with any number of rows for a window; use "
             f"apply({found.name!r}, ...)."
@@ -65,100 +65,107 @@ def module(
     return ModuleUse(name, columns, named, params)
 
 
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How a query lets a module run; None: as the module says."""
+
+    clip: str | None = None
+    stamp: str | None = None
+    on_error: str = "fail"
+    time_limit: Duration | None = None
+    """How long one call may take."""
+    name: str | None = None
+    """What the value of an aggregate is called."""
+
+
 def apply_node(
     node: Node,
     window: Window | WindowKind,
     keys: tuple[str, ...],
-    name: ModuleLike,
-    columns: Sequence[ExprLike],
-    named: Mapping[str, ExprLike],
-    params: Mapping[str, Any] | None,
-    clip: str | None,
-    stamp: str | None,
-    on_error: str,
-    time_limit: Duration | None,
-    output: str | None,
+    use: ModuleUse,
+    handling: Handling,
+    *,
     partition: tuple[str, ...] = (),
     wid: str | None = None,
 ) -> WindowApply | WidApply:
     """The node for `window.apply(name, ...)`."""
-    module = find_module(name)
-    limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
-    parameters = tuple(sorted((params or {}).items()))
+    module = find_module(use.module)
+    limit = handling.time_limit
+    seconds = None if limit is None else duration_us(limit, what="time_limit") / 1_000_000
+    params = tuple(sorted((use.params or {}).items()))
+    stamp = module.stamp if handling.stamp is None else handling.stamp
     if isinstance(window, WindowKind):
-        groups = (*partition, *(key for key in keys if key not in partition))
-        if clip not in (None, "none"):
+        if handling.clip not in (None, "none"):
             raise PlanError(
                 f"apply({module.name!r}): rows belong to {window} by their starts, as events of one"
                 " tick; leave clip= out."
             )
+        groups = (*partition, *(key for key in keys if key not in partition))
         return WidApply(
             node,
             window,
             module,
-            _arguments(module, node, groups, columns, named),
-            parameters,
+            _arguments(module, node, groups, use),
+            params,
             keys,
             partition,
             wid,
-            module.stamp if stamp is None else stamp,
-            on_error,
-            limit,
-            output,
+            stamp,
+            handling.on_error,
+            seconds,
+            handling.name,
         )
     return WindowApply(
         node,
         window,
         module,
-        _arguments(module, node, keys, columns, named),
-        parameters,
+        _arguments(module, node, keys, use),
+        params,
         keys,
-        module.clip if clip is None else clip,
-        module.stamp if stamp is None else stamp,
-        on_error,
-        limit,
-        output,
+        module.clip if handling.clip is None else handling.clip,
+        stamp,
+        handling.on_error,
+        seconds,
+        handling.name,
     )
 
 
-def _arguments(
-    module: Module,
-    node: Node,
-    keys: tuple[str, ...],
-    columns: Sequence[ExprLike],
-    named: Mapping[str, ExprLike],
-) -> Named:
+def _arguments(module: Module, node: Node, keys: tuple[str, ...], use: ModuleUse) -> Named:
+    """The module's inputs as expressions over the rows of a node."""
     where = f"apply({module.name!r})"
     if module.inputs is None:
-        if columns and not all(
-            isinstance(column, str) and column in node.schema.names for column in columns
-        ):
-            raise PlanError(
-                f"{where}: it takes columns as they are; name columns of the stream, or name what "
-                "is computed (x='a + b')."
-            )
-        plain = [str(column) for column in columns]
-        chosen = plain or (
-            []
-            if named
-            else [
-                column
-                for column in node.schema.names
-                if column not in (*keys, ROW_NUMBER, ARRIVED_AT)
-            ]
+        return _any_inputs(where, node, keys, use)
+    return _declared_inputs(where, [name for name, _ in module.inputs], node, use)
+
+
+def _any_inputs(where: str, node: Node, keys: tuple[str, ...], use: ModuleUse) -> Named:
+    """The inputs of a module that takes any columns: those that are named, else all of the rows'
+    own."""
+    names = node.schema.names
+    if not all(isinstance(column, str) and column in names for column in use.columns):
+        raise PlanError(
+            f"{where}: it takes columns as they are; name columns of the stream, or name what "
+            "is computed (x='a + b')."
         )
-        return (
-            *((column, Column(column)) for column in chosen),
-            *((input_name, as_expr(expr)) for input_name, expr in named.items()),
-        )
-    input_names = [input_name for input_name, _ in module.inputs]
-    if len(columns) > len(input_names):
+    chosen = [str(column) for column in use.columns]
+    if not chosen and not use.named:
+        chosen = [name for name in names if name not in (*keys, ROW_NUMBER, ARRIVED_AT)]
+    return (
+        *((column, Column(column)) for column in chosen),
+        *((input_name, as_expr(expr)) for input_name, expr in use.named.items()),
+    )
+
+
+def _declared_inputs(where: str, input_names: list[str], node: Node, use: ModuleUse) -> Named:
+    """The inputs of a module that declares them: by position, by name, or the columns that are
+    called like them."""
+    if len(use.columns) > len(input_names):
         raise PlanError(
             f"{where}: it takes {len(input_names)} inputs ({', '.join(input_names)}); got "
-            f"{len(columns)}."
+            f"{len(use.columns)}."
         )
-    found = dict(zip(input_names, columns, strict=False))
-    for input_name, expr in named.items():
+    found = dict(zip(input_names, use.columns, strict=False))
+    for input_name, expr in use.named.items():
         if input_name not in input_names:
             raise PlanError(
                 f"{where}: no input {input_name!r}{did_you_mean(input_name, input_names)} "

@@ -13,8 +13,8 @@ from thalweg.expr import Cast, Column, Expr
 from thalweg.expr.fields import with_fields
 from thalweg.model.clocks import Clock, common_clock
 from thalweg.plan.nodes.base import Node
-from thalweg.plan.nodes.sources import GroupInput, Source
-from thalweg.plan.nodes.traversal import walk
+from thalweg.plan.nodes.sources import Leaf, Source
+from thalweg.plan.nodes.traversal import find
 
 __all__ = [
     "as_ticks",
@@ -30,16 +30,13 @@ _TIMES = frozenset({"_start", "_end", "l._start", "l._end", "r._start", "r._end"
 
 def clock_of(root: Node) -> Clock:
     """The clock of all sources of a plan together."""
-    clocks = [node.clock for node in walk(root) if isinstance(node, (Source, GroupInput))]
-    return common_clock(clocks)
+    return common_clock([leaf.clock for leaf in find(root, Leaf)])
 
 
 def time_columns(root: Node) -> frozenset[str]:
     """The columns from which the sources of a plan read the start of a row."""
-    sources = [node for node in walk(root) if isinstance(node, Source)]
-    times = [node.times for node in sources]
-    times += [getattr(node.feed, "times", None) for node in sources]
-    return frozenset(each.start for each in times if each is not None)
+    columns = (source.start_columns for source in find(root, Source))
+    return frozenset[str]().union(*columns)
 
 
 def refuse_time_column(name: str, node: Node, where: str) -> None:
@@ -66,7 +63,7 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
         return Cast(expr, clock) if expr.name in _TIMES else expr
     if isinstance(expr, Cast) and isinstance(expr.expr, Column):
         return expr  # the user has said which type
-    return expr._with_parts([with_clock(part, clock) for part in expr.parts()])
+    return expr.with_parts([with_clock(part, clock) for part in expr.parts()])
 
 
 def understood(expr: Expr, node: Node) -> Expr:

@@ -21,7 +21,7 @@ from html import escape
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import require_choice
 from thalweg.model.clocks import shown_by
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, walk
@@ -84,11 +84,7 @@ def _explained(root: Node, consistency: str | None) -> str:
 
 
 def _answers(consistency: str) -> str:
-    if consistency not in _ANSWERS:
-        raise PlanError(
-            "explain: consistency must be one of "
-            f"{', '.join(_ANSWERS)}{did_you_mean(consistency, _ANSWERS)}"
-        )
+    require_choice(consistency, _ANSWERS, "explain: consistency")
     return _ANSWERS[consistency]
 
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from thalweg.expr import Call, Case, Cast, Column, Expr, Literal, UserCall
+from thalweg.expr import Call, Column, Expr, Literal
+from thalweg.expr.functions import FUNCTIONS
 
-__all__ = ["START", "Keys", "Named", "cannot_fail", "is_floating", "passed_on", "substitute"]
+__all__ = [
+    "START",
+    "Keys",
+    "Named",
+    "Side",
+    "cannot_fail",
+    "columns_of_side",
+    "is_floating",
+    "passed_on",
+    "show_columns",
+    "show_expressions",
+    "substitute",
+]
 
 Named = tuple[tuple[str, Expr], ...]
 """Output columns in order: name and expression."""
@@ -16,26 +30,34 @@ Named = tuple[tuple[str, Expr], ...]
 Keys = tuple[Expr, ...]
 """Expressions whose values decide which rows belong together."""
 
+Side: typing.TypeAlias = typing.Literal["l", "r"]
+"""What stands before the columns of a side in expressions over pairs: `l.x`, `r.x`."""
+
 START = "_start"
 
-_CONDITIONS = {
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "and",
-    "or",
-    "not",
-    "in",
-    "is_null",
-    "is_not_null",
-    "coalesce",
-    "nullif",
-}
-_TOTAL = _CONDITIONS | {"lower", "upper", "length", "starts_with", "ends_with", "contains"}
-"""Functions that have an answer for every row: no overflow, no division, no parsing."""
+
+def show_expressions(expressions: Iterable[Expr]) -> str:
+    """Expressions as messages and `explain()` show them."""
+    return ", ".join(map(str, expressions))
+
+
+def show_columns(columns: Named) -> str:
+    """Columns as `explain()` shows them.
+
+    >>> from thalweg.expr import parse
+    >>> show_columns((("a", parse("a")), ("b", parse("a + 1"))))
+    'a, b = a + 1'
+    """
+    return ", ".join(name if str(expr) == name else f"{name} = {expr}" for name, expr in columns)
+
+
+def columns_of_side(names: Iterable[str], side: Side) -> Named:
+    """All columns of one side of a pair, under their own names.
+
+    >>> [(name, str(expr)) for name, expr in columns_of_side(["a", "b"], "l")]
+    [('a', 'l.a'), ('b', 'l.b')]
+    """
+    return tuple((name, Column(f"{side}.{name}")) for name in names)
 
 
 def passed_on(columns: Named) -> dict[str, str]:
@@ -56,12 +78,9 @@ def cannot_fail(expr: Expr) -> bool:
     >>> cannot_fail(parse("a > 1 and b is not null")), cannot_fail(parse("cast(a as bigint) > 1"))
     (True, False)
     """
-    match expr:
-        case Column() | Literal():
-            return True
-        case Call(function=function, args=args):
-            return function in _TOTAL and all(map(cannot_fail, args))
-    return False
+    if isinstance(expr, Call):
+        return FUNCTIONS[expr.function].is_total and all(map(cannot_fail, expr.args))
+    return isinstance(expr, (Column, Literal))
 
 
 def is_floating(names: Iterable[str], schema: pa.Schema) -> bool:
@@ -76,19 +95,6 @@ def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     >>> str(substitute(parse("coalesce(a, b)"), {"a": lit(1)})) == str(parse("coalesce(1, b)"))
     True
     """
-    match expr:
-        case Column(name=name):
-            return replacements.get(name, expr)
-        case Call(function=function, args=args):
-            return Call(function, tuple(substitute(part, replacements) for part in args))
-        case Case(branches=branches, default=default):
-            cases = tuple(
-                (substitute(when, replacements), substitute(then, replacements))
-                for when, then in branches
-            )
-            return Case(cases, None if default is None else substitute(default, replacements))
-        case Cast(expr=operand, type=type_):
-            return Cast(substitute(operand, replacements), type_)
-        case UserCall(function=own, args=args):
-            return UserCall(own, tuple(substitute(part, replacements) for part in args))
-    return expr
+    if isinstance(expr, Column):
+        return replacements.get(expr.name, expr)
+    return expr.with_parts([substitute(part, replacements) for part in expr.parts()])

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import require_choice
 
 __all__ = ["ASOF_KINDS", "JOIN_KINDS", "JoinKind", "JoinName", "join_kind"]
 
@@ -92,8 +92,5 @@ def join_kind(how: str, what: str, names: tuple[str, ...] = tuple(JOIN_KINDS)) -
     >>> join_kind("left", "join").preserved, join_kind("full", "window_join").stamps
     ((True, False), ('later',))
     """
-    if how not in names:
-        raise PlanError(
-            f"{what}: how must be one of {', '.join(names)}{did_you_mean(how, names)} Got {how!r}."
-        )
+    require_choice(how, names, f"{what}: how")
     return JOIN_KINDS[how]

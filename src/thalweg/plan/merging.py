@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
+from thalweg.errors import PlanError, UnknownColumnError, require_choice
 from thalweg.model.time import duration_us
 from thalweg.plan.properties import StreamProperties
 
@@ -83,11 +83,7 @@ class MergePolicy:
             ("missing", self.missing, get_args(Missing)),
             ("settled", self.settled, get_args(Settled)),
         ):
-            if value not in choices:
-                raise PlanError(
-                    f"merge: {name}={value!r} is not a policy{did_you_mean(str(value), choices)} "
-                    f"There are: {', '.join(choices)}."
-                )
+            require_choice(value, choices, f"merge: {name}")
         object.__setattr__(self, "lag", duration_us(self.lag, what="merge: lag"))
         if self.lag < 0:
             raise PlanError(f"merge: lag must not be negative; got {self.lag}.")
@@ -108,13 +104,9 @@ def check_merge(
 ) -> None:
     """Refuse what cannot be merged: a level or a choice that there is not, a group by columns that
     are not there."""
-    choices = (("level", level, get_args(Level)), ("broken", broken, get_args(Broken)))
-    for name, value, known in choices:
-        if value is not None and value not in known:
-            raise PlanError(
-                f"merge: {name}={value!r} is none of {', '.join(known)}"
-                f"{did_you_mean(str(value), known)}"
-            )
+    if level is not None:
+        require_choice(level, get_args(Level), "merge: level")
+    require_choice(broken, get_args(Broken), "merge: broken")
     for name in groups:
         if name not in schema.names:
             raise UnknownColumnError(name, schema.names, "merge, groups")

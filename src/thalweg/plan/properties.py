@@ -37,6 +37,12 @@ class StreamProperties:
     def but(self, **changes: object) -> StreamProperties:
         return replace(self, **changes)  # type: ignore[arg-type]
 
+    def with_new_starts(self) -> StreamProperties:
+        """Of the same rows, when each of them gets another start."""
+        return self.but(
+            ordered=False, unique_start=False, payload_start_key=False, group_ctis=False
+        )
+
     def with_new_lifetimes(self) -> StreamProperties:
         """Of the same rows, when other rows decide about their lifetimes."""
         return self.but(

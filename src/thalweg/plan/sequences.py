@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, call, lit
 from thalweg.model.time import INFINITY
-from thalweg.plan.expressions import START
+from thalweg.plan.expressions import START, columns_of_side
 from thalweg.plan.nodes import (
     Chronicle,
     ClipBy,
@@ -42,7 +42,7 @@ from thalweg.plan.nodes import (
     Shift,
     Where,
 )
-from thalweg.plan.window_joins import asof_join
+from thalweg.plan.window_joins import asof_join, prefixed, time_of
 
 __all__ = ["MODES", "Mode", "Step", "sequence"]
 
@@ -72,7 +72,7 @@ def sequence(
 ) -> Node:
     """The plan of a pattern. Columns of a step are `name.column` in `predicate` and `result`, its
     time is `name._start`."""
-    _refuse_unknown_mode(mode)
+    require_choice(mode, MODES, "sequence: mode")
     _refuse_endless(mode, within)
     if within == 0 and not exact:
         raise PlanError(
@@ -89,11 +89,6 @@ def sequence(
         matched = Where(matched, predicate)
     times: Named = tuple((f"{name}_time", Column(time_of(name))) for name in names)
     return Select(matched, (*result, *times))
-
-
-def time_of(name: str) -> str:
-    """The column with the time of a step."""
-    return f"{name}.{START}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +123,8 @@ class _Pairing:
 
     def _result(self, matched: Node, events: Node) -> Named:
         return (
-            *((column, Column(f"l.{column}")) for column in matched.schema.names),
-            *((column, Column(f"r.{column}")) for column in events.schema.names),
+            *columns_of_side(matched.schema.names, "l"),
+            *columns_of_side(events.schema.names, "r"),
         )
 
     def _unrestricted(self, matched: Node, events: Node) -> Node:
@@ -148,8 +143,8 @@ class _Pairing:
             names=None,
             how="inner",
             result=(
-                *((column, Column(f"r.{column}")) for column in matched.schema.names),
-                *((column, Column(f"l.{column}")) for column in events.schema.names),
+                *columns_of_side(matched.schema.names, "r"),
+                *columns_of_side(events.schema.names, "l"),
             ),
         )
         # A match of one step lasts as long as the bound; one of several began before its last step.
@@ -206,7 +201,7 @@ class _Pairing:
         if self.step.barrier is None or self.within == 0:
             return pairs
         names = (f"{self.name}.paired", f"{self.name}.between")
-        kept: Named = tuple((column, Column(f"l.{column}")) for column in pairs.schema.names)
+        kept = columns_of_side(pairs.schema.names, "l")
         latest = asof_join(
             (pairs, self._barrier()),
             self._barrier_keys(),
@@ -227,19 +222,6 @@ def _events(name: str, step: Step) -> Node:
         (f"{name}.{column}", Column(column)) for column in step.node.schema.names
     )
     return Select(SetDuration(step.node, 1), (*columns, (time_of(name), Column(START))))
-
-
-def prefixed(key: Expr, name: str) -> Expr:
-    """An expression over the columns of a step, in a match."""
-    return key.rename({column: f"{name}.{column}" for column in key.columns()})
-
-
-def _refuse_unknown_mode(mode: str) -> None:
-    if mode not in MODES:
-        raise PlanError(
-            f"sequence: mode must be one of {', '.join(MODES)}{did_you_mean(mode, MODES)} "
-            f"Got {mode!r}."
-        )
 
 
 def _refuse_endless(mode: Mode, within: int | None) -> None:

@@ -24,7 +24,7 @@ from thalweg.plan.nodes import (
     Union,
 )
 from thalweg.plan.nodes.arrivals import ARRIVED
-from thalweg.plan.nodes.base import require_known
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.windows import (
     HoppingWindow,

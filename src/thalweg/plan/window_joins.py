@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, Literal, call
 from thalweg.model.time import INFINITY
-from thalweg.plan.expressions import START, substitute
+from thalweg.plan.expressions import START, columns_of_side, passed_on, substitute
 from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import (
@@ -38,7 +38,9 @@ __all__ = [
     "is_of_points",
     "multi_join",
     "one_side",
+    "prefixed",
     "side_by_side",
+    "time_of",
     "window_join",
 ]
 
@@ -59,12 +61,13 @@ def side_by_side(parts: Sequence[Node], keys: tuple[str, ...]) -> Node:
     """The answers of one group and window, from several computations of it."""
     joined = parts[0]
     for part in parts[1:]:
-        left_columns = tuple((name, Column(f"l.{name}")) for name in joined.schema.names)
-        right_columns = tuple(
-            (name, Column(f"r.{name}")) for name in part.schema.names if name not in keys
+        answers = (name for name in part.schema.names if name not in keys)
+        result = (
+            *columns_of_side(joined.schema.names, "l"),
+            *columns_of_side(answers, "r"),
         )
         start = (Column(START),)
-        joined = Join(joined, part, start, start, result=(*left_columns, *right_columns), same=keys)
+        joined = Join(joined, part, start, start, result=result, same=keys)
     return joined
 
 
@@ -179,30 +182,24 @@ def multi_join(
     joined = _windowed(names[0], streams[names[0]], sizes[names[0]])
     for name in names[1:]:
         other = _windowed(name, streams[name], sizes[name])
-        left_columns: Named = tuple(
-            (column, Column(f"l.{column}")) for column in joined.schema.names
-        )
-        right_columns: Named = tuple(
-            (column, Column(f"r.{column}")) for column in other.schema.names
+        columns: Named = (
+            *columns_of_side(joined.schema.names, "l"),
+            *columns_of_side(other.schema.names, "r"),
         )
         last = (
-            None
-            if predicate is None or name != names[-1]
-            else predicate.rename({c: e.name for c, e in _columns((*left_columns, *right_columns))})
+            None if predicate is None or name != names[-1] else predicate.rename(passed_on(columns))
         )
-        ours = tuple(_prefixed(key, names[0]) for key in keys[names[0]])
+        ours = tuple(prefixed(key, names[0]) for key in keys[names[0]])
         joined = Join(
             joined,
             other,
             ours,
-            tuple(_prefixed(key, name) for key in keys[name]),
+            tuple(prefixed(key, name) for key in keys[name]),
             last,
-            result=(*left_columns, *right_columns),
+            result=columns,
         )
-    stamped = AlterLifetime(
-        joined, call("greatest", *(Column(_time_of(name)) for name in names)), 1
-    )
-    return Select(stamped, (*result, *((f"{name}_time", Column(_time_of(name))) for name in names)))
+    stamped = AlterLifetime(joined, call("greatest", *(Column(time_of(name)) for name in names)), 1)
+    return Select(stamped, (*result, *((f"{name}_time", Column(time_of(name))) for name in names)))
 
 
 def timed(node: Node, time: Expr, name: str, side: str) -> Node:
@@ -253,19 +250,17 @@ def one_side(
 def _windowed(name: str, node: Node, size: int) -> Node:
     points = timed(node, Column(START), f"{name}_time", name)
     columns: Named = tuple((f"{name}.{column}", Column(column)) for column in node.schema.names)
-    return SetDuration(Select(points, (*columns, (_time_of(name), Column(f"{name}_time")))), size)
+    return SetDuration(Select(points, (*columns, (time_of(name), Column(f"{name}_time")))), size)
 
 
-def _time_of(name: str) -> str:
+def time_of(name: str) -> str:
+    """The column with the time of one of several streams or steps."""
     return f"{name}.{START}"
 
 
-def _prefixed(key: Expr, name: str) -> Expr:
+def prefixed(key: Expr, name: str) -> Expr:
+    """An expression over one of several streams or steps, in what they are put together to."""
     return key.rename({column: f"{name}.{column}" for column in key.columns()})
-
-
-def _columns(named: Named) -> list[tuple[str, Column]]:
-    return [(name, expr) for name, expr in named if isinstance(expr, Column)]
 
 
 def _times_of_pairs(names: tuple[str, str]) -> dict[str, Expr]:
@@ -281,11 +276,7 @@ def _stamp(at: str, times: list[Column]) -> Expr:
 
 
 def _refuse_stamp(at: str, how: str) -> None:
-    if at not in STAMPS:
-        raise PlanError(
-            f"window_join: at must be one of {', '.join(STAMPS)}{did_you_mean(at, STAMPS)} Got "
-            f"{at!r}."
-        )
+    require_choice(at, STAMPS, "window_join: at")
     possible = JOIN_KINDS[how].stamps
     if at not in possible:
         raise PlanError(

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from thalweg.aggregates import Aggregate
 from thalweg.errors import PlanError, ThalwegError, did_you_mean
-from thalweg.model.progress import pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.written_classes import (
     ABSENT,

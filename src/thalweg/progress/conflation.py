@@ -8,15 +8,30 @@ what leaves the queue is the source's table. It happens only where the query say
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-__all__ = ["SCHEDULE_NAMES", "WINDOW_RULES", "Conflation", "NewestWindow"]
+__all__ = [
+    "SCHEDULE_NAMES",
+    "WINDOW_RULES",
+    "Conflation",
+    "NewestWindow",
+    "WindowRule",
+]
 
 SCHEDULE_NAMES = ("gain", "in-place", "fifo", "linecutting", "linecutting-literal", "deadline")
 """Which waiting key is served next: see `thalweg.freshness.schedules`."""
 
-WINDOW_RULES = ("auto", "lazy", "eager")
-"""Which window of a key is its newest: see `thalweg.freshness.window_queue`."""
+
+class WindowRule(StrEnum):
+    """Which window of a key is its newest: see `thalweg.freshness.window_queue`."""
+
+    AUTO = "auto"
+    LAZY = "lazy"
+    EAGER = "eager"
+
+
+WINDOW_RULES = tuple(rule.value for rule in WindowRule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,8 @@ import numpy.typing as npt
 from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
-
-if TYPE_CHECKING:
-    from thalweg.progress.summary import Sighting
+from thalweg.progress.summary import Sighting
+from thalweg.progress.trackers import Tracker
 
 __all__ = ["EstimateTracker", "class_of", "classes_quantile", "sample_of", "upper_edge"]
 
@@ -72,7 +71,7 @@ def _no_counts() -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EstimateTracker:
+class EstimateTracker(Tracker):
     percentile: float
     warmup: int
     counts: Counts = field(default_factory=_no_counts)
@@ -94,6 +93,16 @@ class EstimateTracker:
         chance explains."""
         expected = (1 - self.percentile) * self.judged
         return self.late > 2 * expected + 4 * math.sqrt(expected)
+
+    @property
+    def broken_reason(self) -> str | None:
+        if not self.broken:
+            return None
+        return (
+            f"{self.late:.0f} of {self.judged:.0f} rows came later than the slack {self.slack} "
+            f"that was estimated for a share of {self.percentile:.6g}. Disorder has grown; name a "
+            "larger share, or give disorder=."
+        )
 
     def after(self, sync: Times) -> tuple[Times, EstimateTracker]:
         promises: list[Times] = []

@@ -24,11 +24,11 @@ import numpy as np
 
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock, shown_duration, shown_time
-from thalweg.model.progress import NO_PROGRESS, Progress, Scope, pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.progress.admission import Ingress
-from thalweg.progress.estimate import EstimateTracker
 from thalweg.progress.grids import Grid, promise_on_grid, roll_down
 from thalweg.progress.summary import Sighting
 from thalweg.progress.trackers import (
@@ -197,13 +197,7 @@ class ObservedRows:
         """What is wrong with the estimates that reality has broken, by timeline."""
         found = ((key, tracker) for key, several in self.trackers.items() for tracker in several)
         return {
-            key: (
-                f"{tracker.late:.0f} of {tracker.judged:.0f} rows came later than the slack "
-                f"{tracker.slack} that was estimated for a share of {tracker.percentile:.6g}. "
-                "Disorder has grown; name a larger share, or give disorder=."
-            )
-            for key, tracker in found
-            if isinstance(tracker, EstimateTracker) and tracker.broken
+            key: reason for key, tracker in found if (reason := tracker.broken_reason) is not None
         }
 
     def needed(self, time: int, key: Any = None, clock: Clock = None) -> list[str]:

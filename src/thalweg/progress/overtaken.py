@@ -11,16 +11,15 @@ promise, never a wrong one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.rows import Codes
 from thalweg.model.time import MIN_TIME, Times
-
-if TYPE_CHECKING:
-    from thalweg.progress.summary import Sighting
+from thalweg.progress.summary import Sighting
+from thalweg.progress.trackers import Tracker
 
 __all__ = ["RowsTracker", "steps_of"]
 
@@ -30,7 +29,7 @@ def _nothing() -> Times:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsTracker:
+class RowsTracker(Tracker):
     """
     >>> promises, after = RowsTracker(1).after(np.array([5, 9, 7, 12]))
     >>> [int(p) if p > MIN_TIME else None for p in promises], after.promise
@@ -43,11 +42,9 @@ class RowsTracker:
 
     @property
     def promise(self) -> int:
-        """What is promised now."""
         return int(self.values[0]) if int(self.counts.sum()) > self.rows else MIN_TIME
 
     def after(self, sync: Times) -> tuple[Times, RowsTracker]:
-        """What was promised just before each row, and the tracker that has seen them."""
         if not len(sync):
             return sync, self
         held = int(self.counts.sum())
@@ -88,7 +85,6 @@ class RowsTracker:
         return RowsTracker(self.rows, values[keep], counts)
 
     def needed(self, time: int, clock: Clock = None) -> str:
-        """What would bring the promise to a time."""
         reached = np.flatnonzero(self.values >= time)
         if not len(reached):
             return f"a row at {shown_time(time, clock)} or later, and {self.rows} rows after it"

@@ -11,18 +11,21 @@ several make a stronger one together.
     (none)             promises come in the data
 
 A source promises the latest of what its policies say. `quarantine` is not a promise: it keeps rows
-with an impossible clock away from all of them. What a policy does at work is in
-`progress/`.
+with an impossible clock away from all of them. A policy at work on rows is a tracker.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thalweg.errors import PlanError
-from thalweg.model.time import Duration, duration_us
+from thalweg.model.time import Duration, Times, duration_us
+from thalweg.progress.estimate import EstimateTracker, sample_of
+from thalweg.progress.overtaken import RowsTracker, steps_of
+from thalweg.progress.summary import Sighting
+from thalweg.progress.trackers import Tracker
 
 __all__ = [
     "ClockPolicy",
@@ -55,10 +58,17 @@ class Policy(ABC):
 
 
 class RowPolicy(Policy):
-    """A fact about rows: promises follow from those that were seen, by a tracker (see
-    `progress.trackers`)."""
+    """A fact about rows: promises follow from those that were seen, by a tracker."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def tracker(self) -> Tracker:
+        """What follows the rows of one timeline, before the first of them."""
+
+    @abstractmethod
+    def summarize(self, sync: Times, sighting: Sighting) -> Sighting:
+        """The summary of a chunk, with what the tracker needs of its rows."""
 
 
 class ClockPolicy(Policy):
@@ -86,6 +96,12 @@ class LateByRows(RowPolicy):
     def __str__(self) -> str:
         return f"at most {self.rows} rows late"
 
+    def tracker(self) -> Tracker:
+        return RowsTracker(self.rows)
+
+    def summarize(self, sync: Times, sighting: Sighting) -> Sighting:
+        return replace(sighting, steps=steps_of(sync, self.rows))
+
 
 @dataclass(frozen=True, slots=True)
 class Estimated(RowPolicy):
@@ -97,6 +113,12 @@ class Estimated(RowPolicy):
 
     def __str__(self) -> str:
         return f"late as {self.percentile:.6g} of the rows so far"
+
+    def tracker(self) -> Tracker:
+        return EstimateTracker(self.percentile, self.warmup)
+
+    def summarize(self, sync: Times, sighting: Sighting) -> Sighting:
+        return replace(sighting, sample=sample_of(sync))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
-from thalweg.model.progress import pack_values, unpack_values
+from thalweg.model.packed_values import pack_values, unpack_values
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.progress.policies import Quarantine

@@ -6,13 +6,19 @@ engine sets the clock; on Spark a ticker does, in chunks that are replayed with 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from thalweg.model.clocks import Clock, shown_duration, shown_time
 from thalweg.model.time import MIN_TIME
 from thalweg.progress.admission import Ingress
 
-__all__ = ["SourceClock"]
+__all__ = ["SourceClock", "wall_clock"]
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thalweg.model.time import MIN_TIME, Times
-from thalweg.progress.estimate import sample_of
-from thalweg.progress.overtaken import steps_of
-from thalweg.progress.policies import Estimated, LateByRows, RowPolicy
+
+if TYPE_CHECKING:
+    from thalweg.progress.policies import RowPolicy
 
 __all__ = ["Sighting", "combine_unordered", "sighting_of"]
 
@@ -36,11 +36,10 @@ def sighting_of(sync: Times, policies: Sequence[RowPolicy]) -> Sighting | None:
     """The summary of rows that these policies need; the rows are in order of arrival."""
     if not len(sync) or not policies:
         return None
-    steps = next(
-        (steps_of(sync, policy.rows) for policy in policies if isinstance(policy, LateByRows)), []
-    )
-    sample = sample_of(sync) if any(isinstance(policy, Estimated) for policy in policies) else []
-    return Sighting(int(sync.max()), steps, sample)
+    sighting = Sighting(int(sync.max()))
+    for policy in policies:
+        sighting = policy.summarize(sync, sighting)
+    return sighting
 
 
 def combine_unordered(sightings: Sequence[tuple[Sighting, int]]) -> list[Sighting]:

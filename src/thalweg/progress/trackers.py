@@ -1,33 +1,60 @@
-"""Which tracker follows which policy, and trackers written down and read back."""
+"""Trackers: what a policy makes of the rows of one timeline, and trackers written down and read
+back."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
-from thalweg.errors import PlanError
-from thalweg.progress.estimate import EstimateTracker
-from thalweg.progress.overtaken import RowsTracker
-from thalweg.progress.policies import Estimated, LateByRows, RowPolicy
+from thalweg.model.clocks import Clock
+from thalweg.model.time import Times
 from thalweg.progress.summary import Sighting
+
+if TYPE_CHECKING:
+    from thalweg.progress.policies import RowPolicy
 
 __all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_text"]
 
-Tracker: TypeAlias = RowsTracker | EstimateTracker
+
+class Tracker(ABC):
+    """A policy at work on one timeline. A value: taking rows in gives another one."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def promise(self) -> int:
+        """What is promised now."""
+
+    @abstractmethod
+    def after(self, sync: Times) -> tuple[Times, Tracker]:
+        """What was promised just before each row, and the tracker that has seen them."""
+
+    @abstractmethod
+    def absorb(self, sighting: Sighting) -> Tracker:
+        """The tracker after a chunk of which there is a summary alone."""
+
+    @abstractmethod
+    def needed(self, time: int, clock: Clock = None) -> str:
+        """What would bring the promise to a time."""
+
+    @property
+    def broken_reason(self) -> str | None:
+        """Why the promises were too late for the rows that came; None where they were not."""
+        return None
+
+    @abstractmethod
+    def to_json(self) -> Any: ...
+
+    @abstractmethod
+    def from_json(self, state: Any) -> Self:
+        """The inverse of `to_json`."""
 
 
 def trackers_for(policies: Sequence[RowPolicy]) -> tuple[Tracker, ...]:
     """New trackers for one timeline."""
-    return tuple(map(_tracker_for, policies))
-
-
-def _tracker_for(policy: RowPolicy) -> Tracker:
-    match policy:
-        case LateByRows(rows):
-            return RowsTracker(rows)
-        case Estimated(percentile, warmup):
-            return EstimateTracker(percentile, warmup)
-    raise PlanError(f"progress: no tracker follows {policy!r}.")
+    return tuple(policy.tracker() for policy in policies)
 
 
 def absorbed(trackers: Sequence[Tracker], sighting: Sighting) -> tuple[Tracker, ...]:

@@ -1,6 +1,6 @@
 """The in-process runner: the same graph as everywhere, without Spark."""
 
-from thalweg.io.events import Feed, Input
+from thalweg.io.feeds import Feed, Input
 from thalweg.io.frame_events import events
 from thalweg.io.records import Records, records
 from thalweg.run.engine import Engine

@@ -28,20 +28,13 @@ from thalweg.model.batch import Batch
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.progress import QuarantineGate
 from thalweg.progress.policies import Quarantine
+from thalweg.run.durations import brief_duration, duration_text, round_up
 
-__all__ = ["Advice", "Point", "advise", "brief_duration", "shown_duration"]
+__all__ = ["Advice", "Point", "advise"]
 
 _SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999)
 _PLACES = 64
 """Where along the stream the state is counted."""
-_UNITS = (
-    (86_400_000_000, "d"),
-    (3_600_000_000, "h"),
-    (60_000_000, "min"),
-    (1_000_000, "s"),
-    (1_000, "ms"),
-    (1, "us"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +127,7 @@ def advise(
     slack, policy = _policy(shares, target, reasons)
     if apart.any():
         policy += (
-            f', quarantine=quarantine("{shown_duration(_round_up(max(10 * slack, length)))}",'
+            f', quarantine=quarantine("{duration_text(round_up(max(10 * slack, length)))}",'
             " key=...)"
         )
     return Advice(
@@ -220,39 +213,7 @@ def _policy(shares: Mapping[float, int], target: float, reasons: list[str]) -> t
     cheaper = shares[0.99]
     if 0 < 10 * cheaper < slack:
         reasons.append(
-            f'late_by("{shown_duration(_round_up(cheaper))}") waits {slack / cheaper:.0f} times'
+            f'late_by("{duration_text(round_up(cheaper))}") waits {slack / cheaper:.0f} times'
             " less, with 0.99 of the rows on time"
         )
-    return slack, f'late_by("{shown_duration(_round_up(slack))}")'
-
-
-def _round_up(ticks: int) -> int:
-    """A rounder duration, at most a twentieth longer."""
-    for unit, _ in _UNITS:
-        if ticks >= 20 * unit:
-            return -(-ticks // unit) * unit
-    return ticks
-
-
-def brief_duration(ticks: int) -> str:
-    """A duration in three digits.
-
-    >>> brief_duration(3_900_430_030), brief_duration(54_305_738), brief_duration(7)
-    ('1.08 h', '54.3 s', '7 us')
-    """
-    for unit, name in _UNITS:
-        if ticks >= unit:
-            return f"{ticks / unit:.3g} {name}"
-    return f"{ticks} us"
-
-
-def shown_duration(ticks: int) -> str:
-    """A duration in the largest unit that divides it.
-
-    >>> shown_duration(90_000_000), shown_duration(120_000_000), shown_duration(7)
-    ('90 s', '2 min', '7 us')
-    """
-    for unit, name in _UNITS:
-        if ticks and ticks % unit == 0:
-            return f"{ticks // unit} {name}"
-    return f"{ticks} us"
+    return slack, f'late_by("{duration_text(round_up(slack))}")'

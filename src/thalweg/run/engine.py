@@ -22,7 +22,7 @@ from thalweg.graph.demand import Demand
 from thalweg.graph.enhanced import enhance
 from thalweg.graph.stuck import StuckInputs
 from thalweg.graph.why import Why, explain_wait
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.io.frames import is_frame
 from thalweg.io.records import LETTERS, Records
 from thalweg.model.batch import Batch
@@ -32,26 +32,24 @@ from thalweg.model.punctuation import Punctuation
 from thalweg.model.time import INFINITY, Duration, TimeLike, duration_us, time_us
 from thalweg.operators.base import StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
-from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS, WritesLetters
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.explain import explain
 from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
+from thalweg.progress.source_clock import wall_clock
 from thalweg.run.snapshots import (
     fingerprint,
     pack,
     progress_of_rows,
     progress_rows,
-    text_of_rows,
-    text_rows,
     unpack,
 )
 from thalweg.run.status import Status
 from thalweg.stream import Stream, node_of
 
-__all__ = ["LEDGER_LIMIT", "Engine", "Query", "wall_clock"]
+__all__ = ["LEDGER_LIMIT", "Engine", "Query"]
 
 Query = Stream | Node
 
@@ -63,11 +61,6 @@ _ITSELF = "(engine)"
 _FIRST_TUNED = 64
 """After so many batches strategies are chosen by what was measured, and again after twice as
 many."""
-
-
-def wall_clock() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1_000
 
 
 class Engine:
@@ -111,7 +104,7 @@ class Engine:
         self._clock = clock
         self._now = now
         self._busy = 0.0
-        self._counts = [0, 0, 0, 0]
+        self._batches = self._elements_in = self._elements_out = self._adjusts_out = 0
         self._progress = NO_PROGRESS
         self._nodes = {node.name: node for node in walk(self._plan) if isinstance(node, Source)}
         for node in self._nodes.values():
@@ -133,8 +126,8 @@ class Engine:
         self._clocks_seen: dict[str, Clock] = {}
         self._on_late = on_late
         for name in self.sources:
-            self._ingress(name).ledger.limit = LEDGER_LIMIT
-            self._ingress(name).quarantined.limit = LEDGER_LIMIT
+            ingress = self._graph.ingress(name)
+            ingress.ledger.limit = ingress.quarantined.limit = LEDGER_LIMIT
 
     @property
     def clock(self) -> Clock:
@@ -178,7 +171,7 @@ class Engine:
         due: Callable[[], bool] | None = None,
     ) -> Iterator[Batch]:
         """A feed of a source as batches."""
-        schema = self._schema_of(source)
+        schema = self._graph.source(source).kernel.schema
         node = self._nodes[source]
         self._clocks_seen.setdefault(source, _clock_of_feed(feed))
         return batches_from(feed, schema, source, times=node.times, size=size, due=due)
@@ -197,7 +190,7 @@ class Engine:
             if name != pushed:
                 out += self._push(name, [])
         for name in self._timed:
-            promise = self._ingress(name).fire_timer(now)
+            promise = self._graph.ingress(name).fire_timer(now)
             if promise is not None:
                 out += self._push(name, [promise])
         return out + self._demands(now)
@@ -210,31 +203,19 @@ class Engine:
     def is_due(self) -> bool:
         """Whether a timer would go off now."""
         now = self._now()
-        return any(self._ingress(name).timer_fires(now) for name in self._timed)
+        return any(self._graph.ingress(name).timer_fires(now) for name in self._timed)
 
     def _demands(self, now: int) -> list[Batch]:
         """Ask the sources that an operator waits for, as long as that brings something new."""
         out: list[Batch] = []
         if self._demand is None:
             return out
-        while names := self._demand.sources_to_ask(now):
-            answers = {name: self._ingress(name).demand(now) for name in names}
-            for name, answer in answers.items():
-                if answer is not None:
-                    self._graph.pass_on(name, self._graph.admit(name, [answer]))
-            released = self._news(self._graph.run())
-            self._demand.forget()
+        for round_out in self._demand.rounds(now):
+            released = self._news(round_out)
             if not released:
                 break
             out += released
         return out
-
-    def _schema_of(self, source: str) -> pa.Schema:
-        operator = self._graph.sources.get(source)
-        if operator is None:
-            self._graph.offer(source, Batch.empty(self.schema))  # raises with a did-you-mean
-            raise PlanError(f"no source {source!r}")
-        return operator.kernel.schema
 
     def _refuse_if_broken(self) -> None:
         if self._broken is not None:
@@ -244,7 +225,7 @@ class Engine:
 
     def _push(self, source: str, batches: list[Batch]) -> list[Batch]:
         begin = self._clock()
-        ingress = self._ingress(source)
+        ingress = self._graph.ingress(source)
         ingress.now = now = self._now()
         clock = [Batch.empty(ingress.schema, clock_promise(now))] if source in self._stamped else []
         try:
@@ -255,15 +236,14 @@ class Engine:
         except BaseException as reason:
             self._broken = reason
             raise
-        counts = self._counts
-        counts[0] += len(batches)
-        counts[1] += sum(map(len, batches))
-        if self._tunes_after and counts[0] >= self._tunes_after:
+        self._batches += len(batches)
+        self._elements_in += sum(map(len, batches))
+        if self._tunes_after and self._batches >= self._tunes_after:
             self._tunes_after *= 2
             tune(self._graph, average_burst(self._graph))
         self._stuck.observe()
         self._busy += self._clock() - begin
-        if self._on_late is not None and self._ingress(source).ledger.tables:
+        if self._on_late is not None and ingress.ledger.tables:
             self._on_late(source, self.late(source))
         return kept
 
@@ -275,8 +255,8 @@ class Engine:
             if len(answer) or advanced != self._progress:
                 kept.append(answer)
             self._progress = advanced
-            self._counts[2] += len(answer)
-            self._counts[3] += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
+            self._elements_out += len(answer)
+            self._adjusts_out += 0 if answer.is_adjust is None else int(answer.is_adjust.sum())
         return kept
 
     def skip_before(self, time: TimeLike) -> None:
@@ -303,6 +283,10 @@ class Engine:
             out += self._push(name, [Batch.empty(schema, Progress(INFINITY))])
         return out
 
+    def late_before(self, source: str) -> int:
+        """The time before which a row of a source would be late now."""
+        return self._graph.ingress(source).promised
+
     def why(self, start: TimeLike | None = None, **group: Any) -> Why:
         """Why the answer that starts at `start` is not final (without one: the first that is not),
         for all rows or for one group.
@@ -328,13 +312,13 @@ class Engine:
     def quarantine(self, source: str) -> list[Case]:
         """The keys of a source whose clock is impossible at the moment: why, since when, how many
         rows."""
-        self._schema_of(source)
-        return self._ingress(source).cases
+        return self._graph.ingress(source).cases
 
     def quarantined(self, source: str) -> pa.Table:
         """The rows of a source, since the last call, that were set aside because of their clock,
         and the time they were held against."""
-        return self._ingress(source).quarantined.take(self._schema_of(source))
+        ingress = self._graph.ingress(source)
+        return ingress.quarantined.take(ingress.schema)
 
     def punctuate(self, source: str, pattern: Punctuation) -> list[Batch]:
         """No row of a source that matches a pattern will come any more; what came out.
@@ -344,89 +328,66 @@ class Engine:
         groups. Any other is kept at the input: a row that matches it is late; it becomes such a
         promise when the source has promised all that lies before its ranges.
         """
-        promise = self._ingress(source).cti_of(pattern)
+        ingress = self._graph.ingress(source)
+        promise = ingress.cti_of(pattern)
         if promise is not None:
             return self.push(source, promise)
         self._refuse_if_broken()
         column_promises = pattern.to_column_promises()
         if column_promises:
-            return self.push(
-                source,
-                Batch.empty(self._schema_of(source), Progress(column_promises=column_promises)),
-            )
-        self._ingress(source).punctuate(pattern)
-        return self.push(source, Batch.empty(self._schema_of(source)))
+            promised = Progress(column_promises=column_promises)
+            return self.push(source, Batch.empty(ingress.schema, promised))
+        ingress.punctuate(pattern)
+        return self.push(source, Batch.empty(ingress.schema))
 
     def dead(self, source: str) -> pa.Table:
         """The records of a source, since the last call, that could not be read, each with its line
         and the reason (see `records`)."""
-        self._schema_of(source)
-        return pa.concat_tables(
-            [
-                LETTERS.empty_table(),
-                *(feed.letters.take() for feed in self._records.get(source, ())),
-            ]
-        )
+        self._graph.source(source)  # refuses a name that is none
+        letters = [feed.letters.take() for feed in self._records.get(source, ())]
+        return pa.concat_tables([LETTERS.empty_table(), *letters])
 
     def late(self, source: str) -> pa.Table:
         """The ledger of a source: its late elements since the last call, the promise each broke,
         and what became of it."""
-        return self._ingress(source).ledger.take(self._schema_of(source))
+        ingress = self._graph.ingress(source)
+        return ingress.ledger.take(ingress.schema)
 
     def late_count(self, source: str) -> int:
         """How many elements of a source came late so far."""
-        return self._ingress(source).ledger.count
+        return self._graph.ingress(source).ledger.count
 
     def late_unlisted(self, source: str) -> int:
         """How many of them the ledger no longer lists, because its entries were not taken in
         time."""
-        return self._ingress(source).ledger.unlisted
+        return self._graph.ingress(source).ledger.unlisted
 
     def dead_letters(self) -> pa.Table:
         """The windows, since the last call, that modules failed on and the query went on without
         (`on_error="skip"`)."""
-        kernels = [operator.kernel for operator in self._graph.operators]
-        return pa.concat_tables(
-            [
-                DEAD_LETTERS.empty_table(),
-                *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters)),
-            ]
-        )
-
-    def _ingress(self, source: str) -> IngressKernel:
-        self._schema_of(source)
-        kernel = self._graph.sources[source].kernel
-        assert isinstance(kernel, IngressKernel)
-        return kernel
+        return self._graph.dead_letters()
 
     def state_size(self) -> dict[str, StateSize]:
         """Rows and bytes of state by operator."""
         return self._graph.state_size()
 
     def status(self) -> Status:
-        total = sum(self.state_size().values(), StateSize())
-        late = sum(self.late_count(name) for name in self.sources)
-        kernels = [self._ingress(name) for name in self.sources]
-        warned = tuple(text for kernel in kernels for text in kernel.warnings)
-        warned += tuple(self._stuck.warnings())
-        aside = sum(kernel.quarantined.count for kernel in kernels)
-        counts = self._counts
-        dead = sum(feed.dead for several in self._records.values() for feed in several)
-        done = self._graph.figures()
+        kernels = [self._graph.ingress(name) for name in self._graph.sources]
+        warnings = [text for kernel in kernels for text in kernel.warnings]
         return Status(
-            counts[0],
-            counts[1],
-            counts[2],
-            counts[3],
-            late,
-            self._progress,
-            total,
-            self._busy,
-            done,
-            aside,
-            warned,
-            dead,
-            self.clock,
+            batches=self._batches,
+            elements_in=self._elements_in,
+            elements_out=self._elements_out,
+            adjusts_out=self._adjusts_out,
+            late=sum(kernel.ledger.count for kernel in kernels),
+            progress=self._progress,
+            state=sum(self.state_size().values(), StateSize()),
+            busy_seconds=self._busy,
+            operators=self._graph.figures(),
+            quarantined=sum(kernel.quarantined.count for kernel in kernels),
+            warnings=(*warnings, *self._stuck.warnings()),
+            dead=sum(feed.dead for feeds in self._records.values() for feed in feeds),
+            clock=self.clock,
         )
 
     def snapshot(self) -> bytes:
@@ -435,7 +396,7 @@ class Engine:
         self._refuse_if_broken()
         itself = {
             "progress": progress_rows(self._progress),
-            "arcs": text_rows(json.dumps(self._graph.arcs())),
+            "arcs": slice_of_text(json.dumps(self._graph.arcs())),
         }
         return pack({**self._graph.snapshot(), _ITSELF: itself}, self._mark())
 
@@ -458,7 +419,7 @@ class Engine:
         state = unpack(snapshot, engine._mark())
         itself = state.pop(_ITSELF)
         engine._progress = progress_of_rows(itself["progress"])
-        engine._graph.restore_arcs(json.loads(text_of_rows(itself["arcs"])))
+        engine._graph.restore_arcs(json.loads(text_of_slice(itself["arcs"])))
         engine._graph.restore(state)
         return engine
 

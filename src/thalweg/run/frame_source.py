@@ -98,7 +98,7 @@ def _read(
 
 def _require_times(table: pa.Table, names: tuple[str | None, ...], where: str) -> None:
     """Refuse text that is no time by its first value that is none."""
-    from thalweg.io.text import first_wrong_time
+    from thalweg.io.written_times import first_wrong_time
 
     for name in names:
         if name in table.schema.names and pa.types.is_string(table.schema.field(name).type):
@@ -112,7 +112,7 @@ def _require_times(table: pa.Table, names: tuple[str | None, ...], where: str) -
 
 def _with_times(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:
     """Times that are written as ISO 8601 are read as they are in files."""
-    from thalweg.io.text import parse_times, time_type
+    from thalweg.io.written_times import parse_times, time_type
 
     for name in names:
         at = table.schema.get_field_index(name) if name is not None else -1

@@ -19,11 +19,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, StateError, did_you_mean
+from thalweg.graph.build import declared_alike
 from thalweg.graph.demand import Demand
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.graph.whole import whole_since
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY, MIN_TIME
@@ -32,12 +33,12 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.source.stamp_arrivals import clock_promise
-from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS, WritesLetters
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.rules import lower
 from thalweg.plan.written import Given
-from thalweg.run.engine import LEDGER_LIMIT, Query, wall_clock
+from thalweg.progress.source_clock import wall_clock
+from thalweg.run.engine import LEDGER_LIMIT, Query
 from thalweg.run.host_build import HostBuild, HostedQuery, Operators
 from thalweg.run.host_snapshots import read_host, write_host
 from thalweg.run.operator_signatures import Signature
@@ -177,9 +178,8 @@ class Host:
     def _use(self, name: str, node: Node, build: HostBuild, end: GraphOperator) -> None:
         """Let a query that was built run in the graph."""
         self._graph.add(build.new, build.sources)
-        for operator in build.sources.values():
-            kernel = operator.kernel
-            assert isinstance(kernel, IngressKernel)
+        for source in build.sources:
+            kernel = self._graph.ingress(source)
             kernel.ledger.limit = kernel.quarantined.limit = LEDGER_LIMIT
         self._graph.add_end(name, end)
         used = tuple(dict.fromkeys([*build.used, end]))
@@ -243,11 +243,7 @@ class Host:
             if not isinstance(node, Source):
                 continue
             declared = found.setdefault(node.name, node)
-            if (declared.columns, declared.ingress, declared.declared) != (
-                node.columns,
-                node.ingress,
-                node.declared,
-            ):
+            if not declared_alike(declared, node):
                 others = (
                     "other queries, which declare"
                     if self._is_read(node.name)
@@ -324,27 +320,24 @@ class Host:
 
     def _follow_clock(self, now: int) -> None:
         """Timers that are due; then promises on demand, as long as they release something."""
-        kernels = {name: self._ingress(name) for name in self._graph.sources}
-        for name, kernel in kernels.items():
-            promise = kernel.fire_timer(now)
+        for name in self._graph.sources:
+            promise = self._graph.ingress(name).fire_timer(now)
             if promise is not None:
                 self._take(name, [promise])
         self._watch()
-        while self._demand is not None and (names := self._demand.sources_to_ask(now)):
-            before = self._released()
-            for name, answer in {name: kernels[name].demand(now) for name in names}.items():
-                if answer is not None:
-                    self._graph.pass_on(name, self._graph.admit(name, [answer]))
-            self._graph.run()
-            self._demand.forget()
-            if self._released() == before:
+        released = self._released()
+        for _ in () if self._demand is None else self._demand.rounds(now):
+            before, released = released, self._released()
+            if released == before:
                 break
 
     def _watch(self) -> None:
         """Let operators remember what they wait for, where a source can be asked."""
-        names = self._graph.sources
-        if self._demand is None and any(self._ingress(name).promises_on_demand for name in names):
-            self._demand = Demand(self._graph)
+        graph = self._graph
+        if self._demand is None and any(
+            graph.ingress(name).promises_on_demand for name in graph.sources
+        ):
+            self._demand = Demand(graph)
 
     def _released(self) -> list[tuple[int, Progress]]:
         """How many elements each output has given, and what it has promised."""
@@ -364,14 +357,12 @@ class Host:
         return {name: batches for name, batches in found.items() if batches}
 
     def _ingress(self, source: str) -> IngressKernel:
-        operator = self._graph.sources.get(source)
-        if operator is None:
+        if source not in self._graph.sources:
             raise PlanError(
                 "no query of the host reads a source "
                 f"{source!r}{did_you_mean(source, self._graph.sources)}"
             )
-        assert isinstance(operator.kernel, IngressKernel)
-        return operator.kernel
+        return self._graph.ingress(source)
 
     # ------------------------------------------------------------------------------------------
     # what was refused
@@ -395,13 +386,7 @@ class Host:
         """The windows, since the last call, that modules of a query failed on and it went on
         without (`on_error="skip"`). Those of an operator that several queries share go to the first
         that asks."""
-        kernels = [operator.kernel for operator in self._hosted(name).operators]
-        return pa.concat_tables(
-            [
-                DEAD_LETTERS.empty_table(),
-                *(k.dead_letters.take() for k in kernels if isinstance(k, WritesLetters)),
-            ]
-        )
+        return self._graph.dead_letters(self._hosted(name).operators)
 
     # ------------------------------------------------------------------------------------------
     # snapshots

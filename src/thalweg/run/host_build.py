@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thalweg.expr import Column
+from thalweg.graph.build import final_gate
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.final_gate import FinalGateKernel
 from thalweg.operators.registry import kernel_for
 from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.window.grid.fill import FillKernel
@@ -104,8 +104,8 @@ class HostBuild:
         if isinstance(root, Source) and self.from_history:
             rows = Select(root, tuple((name, Column(name)) for name in root.schema.names))
             end = self._operator(rows, f"{root.name}-history", [end])
-        if self.consistency.is_final and not root.never_revises:
-            gate = FinalGateKernel(root.schema, firm_ends=root.properties.firm_ends)
+        gate = final_gate(root, self.consistency)
+        if gate is not None:
             end = self._use(("gate", id(end), self.point), "final-gate", gate, [end], root)
         return end
 

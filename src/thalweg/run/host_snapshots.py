@@ -13,13 +13,14 @@ from typing import Any
 
 from thalweg.graph.query_graph import QueryGraph
 from thalweg.model.batch import Batch, one_batch
-from thalweg.model.progress import progress_of_text, progress_text
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given, read_plan, write_plan
 from thalweg.run.host_build import HostedQuery
-from thalweg.run.snapshots import pack, text_of_rows, text_rows, unpack
+from thalweg.run.snapshots import pack, unpack
 
 __all__ = ["SavedHost", "SavedQuery", "read_host", "write_host"]
 
@@ -95,7 +96,7 @@ def write_host(
             for source, batches in history.items()
         },
     }
-    slices: Slices = {"about": text_rows(json.dumps(about))}
+    slices: Slices = {"about": slice_of_text(json.dumps(about))}
     for source, batches in (history or {}).items():
         for number, batch in enumerate(batches):
             slices[f"history/{number}/{source}"] = one_batch(batch.to_table(), "history")
@@ -106,7 +107,7 @@ def read_host(snapshot: bytes, given: Given = ()) -> SavedHost:
     """The inverse of `write_host`."""
     state = unpack(snapshot, _MARK)
     itself = state.pop(_ITSELF)
-    about = json.loads(text_of_rows(itself["about"]))
+    about = json.loads(text_of_slice(itself["about"]))
     queries = [
         SavedQuery(
             saved["name"],

@@ -9,58 +9,27 @@ crossed one where it was taken back later. Grey bands are the windows of the ans
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.errors import PlanError, require_package
-from thalweg.io.events import Feed
-from thalweg.model.batch import elements_of
-from thalweg.model.clocks import Clock
-from thalweg.model.elements import Adjust, Cti, Insert, Payload
-from thalweg.model.time import INFINITY, MIN_TIME
-from thalweg.run.engine import Engine
-from thalweg.run.pulling import feeds_of
+from thalweg.errors import require_package
+from thalweg.io.feeds import Feed
+from thalweg.model.time import INFINITY
+from thalweg.run.story import Story, story_of
 from thalweg.stream import Stream, draws_streams
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Story", "Timeline", "plot", "story_of"]
+__all__ = ["Timeline", "plot"]
 
-MOST = 200
-"""Rows of input that a picture has room for."""
 _DAY = 86_400_000_000
 """Dates are days since 1970 to matplotlib."""
 _COLOURS = ("#3b6ea5", "#c8553d", "#4f8a4c", "#8a6fb0")
 _PROMISE, _WINDOW, _GONE = "#b08900", "#eeeeee", "#c8553d"
-
-
-@dataclass
-class Bar:
-    """Something that lasts, and the arrival at which it was seen."""
-
-    at: int
-    start: int
-    end: int
-    text: str
-    source: str = ""
-    taken_back: bool = False
-    late: bool = False
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a picture shows: rows as they came, answers as they went, and the promises between."""
-
-    rows: list[Bar]
-    answers: list[Bar]
-    promises: list[tuple[int, int]]
-    """(arrival, time): from this arrival on nothing before the time comes any more."""
-    clock: Clock
 
 
 class Timeline:
@@ -87,72 +56,6 @@ def plot(
     require_package("matplotlib", "plot", "plot")
     story = story_of(query, inputs, consistency=consistency)
     return Timeline(_drawn(story))
-
-
-def story_of(
-    query: Stream, inputs: Mapping[str, Feed] | None = None, *, consistency: str = "speculative"
-) -> Story:
-    """What happens when the rows of the input come one by one."""
-    engine = Engine(query, consistency=consistency)
-    rows: list[Bar] = []
-    answers: list[Bar] = []
-    promises: list[tuple[int, int]] = []
-    at = 0
-    for name, element in _arrivals(engine, inputs):
-        if at > MOST:
-            raise PlanError(
-                f"plot: a picture has room for {MOST} rows of input; give it a part of them."
-            )
-        late = engine.late_count(name)
-        out = engine.push(name, element)
-        if isinstance(element, Insert):
-            at += 1
-            bar = Bar(at, element.start, element.end, "", name)
-            bar.late = engine.late_count(name) > late
-            rows.append(bar)
-        promised = min(engine._ingress(source).promised for source in engine.sources)
-        if promised > MIN_TIME and (not promises or promised > promises[-1][1]):
-            promises.append((at, promised))
-        _follow(elements_of(out), at, answers)
-    _follow(elements_of(engine.finish()), at + 1, answers)
-    return Story(rows, answers, promises, engine.clock)
-
-
-def _arrivals(
-    engine: Engine, inputs: Mapping[str, Feed] | None
-) -> Iterator[tuple[str, Insert | Adjust | Cti]]:
-    """The elements of all sources, which take turns."""
-    feeds = {
-        name: elements_of(engine.batches(name, feed))
-        for name, feed in feeds_of(engine, inputs).items()
-    }
-    while feeds:
-        for name in list(feeds):
-            element = next(feeds[name], None)
-            if element is None:
-                del feeds[name]
-            elif not isinstance(element, Cti) or element.time > MIN_TIME:
-                yield name, element
-
-
-def _follow(changes: Iterator[Any], at: int, answers: list[Bar]) -> None:
-    for change in changes:
-        if isinstance(change, Cti):
-            continue
-        text = _shown(change.payload)
-        if isinstance(change, Insert):
-            answers.append(Bar(at, change.start, change.end, text))
-            continue
-        same = (text, change.start, change.end)
-        matching = [b for b in answers if (b.text, b.start, b.end) == same and not b.taken_back]
-        matching[-1].taken_back = True
-        if change.new_end > change.start:
-            answers.append(Bar(at, change.start, change.new_end, text))
-
-
-def _shown(payload: Payload) -> str:
-    values = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in payload.values())
-    return ", ".join(values)
 
 
 # ------------------------------------------------------------------------------------------------

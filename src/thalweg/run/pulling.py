@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from thalweg.errors import PlanError
-from thalweg.io.events import Feed
+from thalweg.io.feeds import Feed
 from thalweg.io.frames import is_frame
 from thalweg.model.answers import Answers, Changelog
 from thalweg.model.batch import Batch
 from thalweg.model.time import Duration
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.run.engine import Engine, Query, wall_clock
+from thalweg.progress.source_clock import wall_clock
+from thalweg.run.engine import Engine, Query
 
 __all__ = ["changes", "feeds_of", "run", "table"]
 

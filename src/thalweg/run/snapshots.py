@@ -11,7 +11,8 @@ import hashlib
 import pyarrow as pa
 
 from thalweg.errors import StateError
-from thalweg.model.progress import Progress, progress_of_text, progress_text
+from thalweg.model.progress import Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows, empty_rows
 from thalweg.operators.base import Slices
 from thalweg.plan.explain import operator_ids
@@ -22,8 +23,6 @@ __all__ = [
     "pack",
     "progress_of_rows",
     "progress_rows",
-    "text_of_rows",
-    "text_rows",
     "unpack",
 ]
 
@@ -67,16 +66,6 @@ def progress_rows(progress: Progress) -> Rows:
 def progress_of_rows(rows: Rows) -> Progress:
     """The inverse of `progress_rows`."""
     return progress_of_text(rows.column(0)[0].as_py())
-
-
-def text_rows(text: str) -> Rows:
-    """A text as a slice of a snapshot."""
-    return pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["text"])
-
-
-def text_of_rows(rows: Rows) -> str:
-    """The inverse of `text_rows`."""
-    return str(rows.column(0)[0].as_py())
 
 
 def pack(state: dict[str, Slices], mark: str) -> bytes:

@@ -15,7 +15,7 @@ from functools import reduce
 from thalweg.errors import PlanError
 from thalweg.graph.graph_operator import OperatorFigures
 from thalweg.graph.why import Why
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.punctuation import Punctuation
@@ -25,39 +25,23 @@ from thalweg.operators.merging.named_inputs import MergeStep
 from thalweg.operators.source.punctuations import cti_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
-from thalweg.shards.asks import asks_of, lags
-from thalweg.shards.bucket_report import BucketReport
-from thalweg.shards.exchange import Chunk, ExchangeRow, Header
-from thalweg.shards.fragment_stage import FragmentBucket, FragmentSpec, divided_answer
-from thalweg.shards.fragments import parts_of, sources_of, targets_of
-from thalweg.shards.ingest import Ingest
-from thalweg.shards.plan_cutting import fragments_of, require_patterns
-from thalweg.shards.reports import combined_figures, combined_why
-from thalweg.shards.worker import FragmentRunner
+from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.exchange.ingest import Ingest
+from thalweg.shards.fragments.before_exchange import require_patterns
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.fragment import parts_of, sources_of, targets_of
+from thalweg.shards.reports.asks import asks_of, lags
+from thalweg.shards.reports.bucket_report import BucketReport
+from thalweg.shards.reports.combined import combined_figures, combined_why
+from thalweg.shards.state.store import DictStore
+from thalweg.shards.worker.fragment_bucket import FragmentBucket, FragmentSpec, divided_answer
+from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.stream import Stream
 
-__all__ = ["DictStore", "DividedEngine"]
+__all__ = ["DividedEngine"]
 
 BUCKETS = 3
-
-
-class DictStore:
-    """A state store in a dictionary."""
-
-    def __init__(self, entries: dict[str, bytes]) -> None:
-        self.entries = entries
-
-    def get(self, name: str) -> bytes | None:
-        return self.entries.get(name)
-
-    def put(self, name: str, value: bytes) -> None:
-        self.entries[name] = value
-
-    def remove(self, name: str) -> None:
-        self.entries.pop(name, None)
-
-    def settle(self) -> None:
-        """Changes are made at once."""
 
 
 class DividedEngine:
@@ -113,27 +97,21 @@ class DividedEngine:
         source = self._sources[source_name]
         out = []
         for batch in batches_from(feed, source.columns, source_name):
-            newest = int(batch.sync.max()) if len(batch) else None
-            header = Header.of_progress(
-                batch.progress, newest=newest, begin=self._seq, end=self._seq + 1, rows=len(batch)
-            )
-            header = (
-                header
-                if len(self._sources) == 1
-                else Header.of_progress(batch.progress, newest=newest, rows=len(batch))
-            )
+            begin, end = (self._seq, self._seq + 1) if len(self._sources) == 1 else (None, None)
+            header = Header.of_batch(batch, begin=begin, end=end)
             out += self._micro_batch(self._ingests[source_name].rows(batch, header, self._seq))
             self._seq += 1
         return out
 
     def punctuate(self, source_name: str, pattern: Punctuation) -> list[Batch]:
-        """No row of a source that matches a pattern will come any more; what came out."""
+        """Promise that no row of a source that matches a pattern will come any more; returns the
+        answers."""
         source = self._sources[source_name]
         promise = cti_of(pattern, source.declared, source.ingress)
         if promise is not None:
             return self.push(source_name, promise)
         require_patterns(source)
-        header = Header(patterns=[pattern.to_text()])
+        header = Header(patterns=(pattern,))
         empty = Batch.empty(source.columns)
         return self._micro_batch(self._ingests[source_name].rows(empty, header, self._seq))
 
@@ -142,11 +120,10 @@ class DividedEngine:
         source = self._sources[source_name]
         rows: list[ExchangeRow] = []
         for step, batch in steps:
-            change = "" if step.change is None else str(step.change)
-            header = Header.of_progress(
-                batch.progress,
+            header = Header(
+                progress=batch.progress,
                 partition=step.name,
-                change=change,
+                change=step.change,
                 since=step.since,
                 rows=len(batch),
             )
@@ -172,7 +149,7 @@ class DividedEngine:
         return asks_of(self.reports(), lags(self._sources))
 
     def why(self) -> Why:
-        """Why the answer that is not final first is not, as a query on Spark says it."""
+        """Why the first answer that is not final is not, as for a query on Spark."""
         return combined_why(self.reports())
 
     def reports(self) -> list[BucketReport]:
@@ -195,7 +172,7 @@ class DividedEngine:
         out = []
         for name, source in self._sources.items():
             rows = self._ingests[name].rows(
-                Batch.empty(source.columns), Header(cti=INFINITY), self._seq
+                Batch.empty(source.columns), Header(progress=Progress(INFINITY)), self._seq
             )
             out += self._micro_batch(rows)
         return out

@@ -14,17 +14,17 @@ from thalweg.errors import require_package
 require_package("pyspark", "spark", "thalweg.spark")
 
 if TYPE_CHECKING:
-    from thalweg.shards.host_figures import HostedStatus
-    from thalweg.shards.query_figures import QueryStatus
-    from thalweg.spark.element_feed import from_elements
-    from thalweg.spark.generator_feed import from_generator
+    from thalweg.shards.host.figures import HostedStatus
+    from thalweg.shards.reports.query_figures import QueryStatus
     from thalweg.spark.host import SparkHost, host
-    from thalweg.spark.merge_feed import merge_logs
-    from thalweg.spark.receiver_feed import receiver_of
     from thalweg.spark.running import RunningQuery
     from thalweg.spark.session import session
+    from thalweg.spark.sources.element_feed import from_elements
+    from thalweg.spark.sources.generator_feed import from_generator
+    from thalweg.spark.sources.merge_feed import merge_logs
+    from thalweg.spark.sources.receiver_feed import receiver_of
+    from thalweg.spark.sources.streams import from_files, from_receiver, from_spark
     from thalweg.spark.starting import explain, frame, start
-    from thalweg.spark.streams import from_files, from_receiver, from_spark
 
 __all__ = [
     "HostedStatus",

@@ -13,8 +13,8 @@ import os
 
 from pyspark.daemon import manager
 
-import thalweg.spark.imported_by_workers  # noqa: F401
-from thalweg.spark.holders import share_holders
+import thalweg.spark.processes.imported_by_workers  # noqa: F401
+from thalweg.spark.processes.holders import share_holders
 
 if __name__ == "__main__":
     os.setpgid(0, 0)  # Spark's signals to a daemon's group reach what is forked here

@@ -1,4 +1,5 @@
-"""The error that ended a query, without the JVM's stack trace, and with the file that caused it."""
+"""The end of a query, and the error that ended it: without the JVM's stack trace, and with the file
+that caused it."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from functools import wraps
 from pathlib import Path
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg import errors
 from thalweg.errors import InputError, PlanError, StateError, ThalwegError
 from thalweg.io.files import aside
 from thalweg.io.read_notes import files_being_read
 
-__all__ = ["BatchFailure", "is_slow_start", "plain_failure", "with_short_search"]
+__all__ = ["BatchFailure", "has_ended", "is_slow_start", "plain_failure", "with_short_search"]
 
 _SLOW = (
     "Python worker failed to connect back",
@@ -76,6 +78,14 @@ def is_slow_start(reason: BaseException) -> bool:
     """Whether a Python process of Spark's did not start within Spark's limit of ten seconds. That
     happens on a busy machine; the next one is quicker."""
     return any(words in str(reason) for words in _SLOW)
+
+
+def has_ended(query: StreamingQuery, timeout: float | None) -> bool:
+    """Wait until a query has ended, at most `timeout` seconds; raises what ended it."""
+    if timeout is None:
+        query.awaitTermination()
+        return True
+    return bool(query.awaitTermination(timeout))  # type: ignore[arg-type]
 
 
 def plain_failure(reason: BaseException, checkpoint: Path | None = None) -> ThalwegError:

@@ -3,16 +3,13 @@
     sources -> stage 0 -> stage 1 -> ... -> one job for all answers
 
 The Spark query is the same whatever the queries are: the sources are given once, the number of
-stages is fixed, and what runs in a stage is state (see `shards.host_worker`). The queries are
-versions in the checkpoint (`shards.query_registry`), and the version that a micro-batch is read for
-is in its offsets (`versioned`).
+stages is fixed, and what runs in a stage is state (`shards.host.stage_runner`). Every change of the
+queries is a version in the checkpoint (`shards.host.query_registry`), and the version that a
+micro-batch is read for is in its offsets (`sources.versioned`).
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,33 +21,38 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.errors import PlanError, StateError
-from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.clock import clock_of
-from thalweg.plan.nodes import Node, Source
-from thalweg.plan.nodes.arrivals import stamp_periods
+from thalweg.plan.nodes import Node
 from thalweg.plan.written import write_plan
-from thalweg.shards.buckets import bucket_ids
-from thalweg.shards.exchange import EXCHANGE_COLUMNS
-from thalweg.shards.host_figures import HostedStatus, HostFigures
-from thalweg.shards.host_ingest import HostIngest
-from thalweg.shards.host_queries import HostQueries
-from thalweg.shards.host_worker import HostSpec
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.query_registry import HostedQuery, QueryRegistry
-from thalweg.shards.record import ProgressRecord
-from thalweg.shards.roster import stages_of
-from thalweg.shards.sources import log_of, without_feeds
-from thalweg.spark.failures import is_slow_start, plain_failure, with_short_search
-from thalweg.spark.file_feed import Files
-from thalweg.spark.generator_feed import Generator
-from thalweg.spark.host_sinks import FileSink, deliver
-from thalweg.spark.host_stage import HostProcessor
-from thalweg.spark.outputs import require_output, trigger_arguments
-from thalweg.spark.session import applied, check_session, current_session, needed_settings
-from thalweg.spark.shipping import ship
-from thalweg.spark.ticker import with_ticker
+from thalweg.shards.checkpoint.ownership import (
+    lock_checkpoint,
+    own_checkpoint,
+    unlock_checkpoint,
+)
+from thalweg.shards.checkpoint.query_identity import QueryIdentity
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.exchange.buckets import bucket_ids
+from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS
+from thalweg.shards.host.figures import HostedStatus, HostFigures
+from thalweg.shards.host.host_ingest import HostIngest
+from thalweg.shards.host.host_queries import HostQueries
+from thalweg.shards.host.host_sources import refuse_stamps, sources_by_name, without_feed
+from thalweg.shards.host.host_spec import HostSpec
+from thalweg.shards.host.host_tables import HostTables
+from thalweg.shards.host.query_registry import HostedQuery, QueryRegistry
+from thalweg.shards.host.roster import stages_of
+from thalweg.shards.output.destinations import require_hosted
+from thalweg.shards.sources.source_feed import log_of
+from thalweg.spark.failures import has_ended, is_slow_start, plain_failure, with_short_search
+from thalweg.spark.processes.shipping import ship
+from thalweg.spark.session import check_session, current_session
+from thalweg.spark.settings import applied, needed_settings
+from thalweg.spark.sinks.host_sinks import FileSink, deliver
+from thalweg.spark.sources.ticker import with_ticker
+from thalweg.spark.stages.host_stage import HostProcessor
+from thalweg.spark.trigger import trigger_arguments
 from thalweg.stream import Stream
 from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
@@ -58,8 +60,6 @@ from thalweg.udm.module import Module
 __all__ = ["SparkHost", "host"]
 
 _ATTEMPTS = 3
-_HOSTS: dict[str, SparkHost] = {}
-"""By checkpoint: the hosts that this process has opened."""
 
 
 def host(
@@ -99,14 +99,14 @@ class SparkHost:
         modules: Sequence[Module | UserFunction],
         spark: SparkSession,
     ) -> None:
-        self._named = _sources(sources)
+        self._named = sources_by_name(sources)
         if stages < 1:
             raise PlanError(f"host: stages must be 1 or more; got {stages}.")
         check_session(spark)
         self._spark = spark
         self._checkpoint = checkpoint
         count = buckets or spark.sparkContext.defaultParallelism
-        plain = {name: _plain(node) for name, node in self._named.items()}
+        plain = {name: without_feed(node) for name, node in self._named.items()}
         self._spec = HostSpec(uuid.uuid4().hex, bucket_ids(count), stages, plain, tuple(modules))
         self._settings = {**needed_settings(spark), "spark.sql.shuffle.partitions": str(count)}
         self._registry = QueryRegistry(checkpoint / "thalweg" / "queries")
@@ -115,25 +115,28 @@ class SparkHost:
             "buckets": count,
             "sources": {name: write_plan(node) for name, node in plain.items()},
         }
-        self._record = ProgressRecord(str(checkpoint), json.loads(json.dumps({"host": identity})))
-        self._lock()
+        self._record = ProgressRecord(checkpoint, QueryIdentity({"host": identity}))
+        lock_checkpoint(checkpoint, self)
         try:
             self._record.check()
             self._registry.check()
             self._queries = HostQueries(self._registry, self._spec)
-            self._tables: dict[str, KeptTable] = {}
+            self._tables = HostTables(checkpoint / "thalweg" / "tables")
             for entry in self._queries.live.values():
-                self._open_table(entry)
+                schema = self._queries.schema(entry.name)
+                last, finished = self._record.last, self._record.finished
+                self._tables.open(entry, schema, last=last, finished=finished)
         except BaseException:
-            self._release()
+            unlock_checkpoint(checkpoint)
             raise
+        self.is_open = True
+        own_checkpoint(checkpoint, self)
         self._figures = HostFigures()
         self._dead = 0
         self._news = Condition()
         self.batches = 0
         """Micro-batches that have left since the start."""
         self.query: StreamingQuery | None = None
-        _HOSTS[str(checkpoint)] = self
 
     # --------------------------------------------------------------------------------------------
     # queries
@@ -183,19 +186,9 @@ class SparkHost:
         partial: bool = False,
     ) -> int:
         """Let several queries run from one point on. Files of each are in a folder of its name."""
-        require_output(output)
-        if to not in ("memory", "parquet", "noop"):
-            raise PlanError(f'add: to= is "memory", "parquet" or "noop"; got {to!r}.')
-        if (to == "parquet") != (path is not None):
-            raise PlanError('add: to="parquet" and path= go together.')
-        if path is not None and len(queries) > 1:
-            raise PlanError("add_all: give queries that write files one by one, each its own path.")
-        if output == "final" and consistency != "final":
-            raise PlanError(
-                "output='final' needs consistency='final': other answers may still be revised."
-            )
+        require_hosted(to, path, output, consistency, queries=len(queries))
         for name, query in queries.items():
-            _refuse_stamps(name, query)
+            refuse_stamps(name, query)
         folder = None if path is None else str(Path(path).absolute())
         if folder is not None and Path(folder).exists() and any(Path(folder).iterdir()):
             raise StateError(f"{path} already holds files: answers would be mixed.")
@@ -215,14 +208,14 @@ class SparkHost:
         removed = [self._queries.live[name].id for name in names if name in self._queries.live]
         change = self._queries.remove(*names)
         for id_ in removed:
-            self._tables.pop(id_, None)
+            self._tables.drop(id_)
         return change.version
 
     def replace(self, name: str, query: Stream | Node, *, partial: bool = False) -> int:
         """Let another query run under a name. Where answers are final, the columns are the same
         and every operator with state is as it was, it goes on with that state; otherwise it begins
         anew."""
-        _refuse_stamps(name, query)
+        refuse_stamps(name, query)
         return self._queries.replace(name, query, partial=partial).version
 
     def explain(self) -> str:
@@ -246,7 +239,7 @@ class SparkHost:
         entry = self._queries.live[name]
         if entry.to != "memory":
             raise PlanError(f"the answers of {name!r} go to {entry.to}; add it with to='memory'.")
-        kept = self._tables.get(entry.id)
+        kept = self._tables.get(entry)
         batches = [] if kept is None else [kept.batch()]
         return Answers.of_batches(batches, root.schema, clock_of(root))
 
@@ -263,7 +256,9 @@ class SparkHost:
         if self.query is not None and self.query.isActive:
             raise PlanError("the host runs already.")
         when = trigger_arguments(trigger)
-        self._lock()
+        lock_checkpoint(self._checkpoint, self)
+        own_checkpoint(self._checkpoint, self)
+        self.is_open = True
         self._record.begin()
         for attempt in range(_ATTEMPTS):
             try:
@@ -287,15 +282,10 @@ class SparkHost:
         if self.query is None:
             return True
         try:
-            ended = (
-                self.query.awaitTermination()
-                if timeout is None
-                else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-            )
+            return has_ended(self.query, timeout)
         except Exception as reason:
             self._release()
             raise plain_failure(reason, self._checkpoint) from reason
-        return ended is None or bool(ended)
 
     def wait_for_batches(self, batches: int, timeout: float = 60.0) -> bool:
         """Wait until this many more micro-batches have left, or the host has ended."""
@@ -340,7 +330,8 @@ class SparkHost:
         found = deliver(output, batch, sinks)
         for id_, entry in live.items():
             if entry.to == "memory":
-                self._table_at(entry, batch).take(batch, found.answers.get(id_, []))
+                schema = self._queries.schema(entry.name)
+                self._tables.take(entry, schema, batch, found.answers.get(id_, []))
         self._dead += found.dead
         self._figures.add(found.reports)
         with self._news:
@@ -358,81 +349,6 @@ class SparkHost:
             clock_of(root) is not None,
         )
 
-    # --------------------------------------------------------------------------------------------
-    # the checkpoint
-
-    def _folder(self, entry: HostedQuery) -> Path:
-        return self._checkpoint / "thalweg" / "tables" / entry.id.replace("/", "%2F")
-
-    def _open_table(self, entry: HostedQuery) -> None:
-        """The table of a query that has one already."""
-        if entry.to != "memory" or not self._folder(entry).exists():
-            return
-        record = self._record
-        schema = self._queries.schema(entry.name)
-        self._tables[entry.id] = KeptTable(
-            schema, self._folder(entry), last=record.last, finished=record.finished
-        )
-
-    def _table_at(self, entry: HostedQuery, batch: int) -> KeptTable:
-        if entry.id not in self._tables:
-            table = KeptTable(self._queries.schema(entry.name), self._folder(entry))
-            table.begin(batch)
-            self._tables[entry.id] = table
-        return self._tables[entry.id]
-
-    def _lock(self) -> None:
-        opened = _HOSTS.get(str(self._checkpoint))
-        by_another = opened is not None and opened is not self
-        if by_another or not lock_file(self._checkpoint / "thalweg" / "lock"):
-            raise StateError(
-                f"{self._checkpoint.name}: another query is running with this checkpoint. Stop it "
-                "first."
-            )
-
     def _release(self) -> None:
-        if _HOSTS.get(str(self._checkpoint)) is self:
-            del _HOSTS[str(self._checkpoint)]
-        unlock_file(self._checkpoint / "thalweg" / "lock")
-
-
-@atexit.register
-def _stop_all() -> None:
-    """Stop what still runs when the process ends: a query would go on calling it in vain."""
-    for opened in list(_HOSTS.values()):
-        with contextlib.suppress(Exception):
-            opened.stop()
-
-
-def _sources(streams: Sequence[Stream]) -> dict[str, Source]:
-    found: dict[str, Source] = {}
-    if not streams:
-        raise PlanError("host: give the sources that queries will read.")
-    for stream in streams:
-        node = stream.node
-        if not isinstance(node, Source) or node.feed is None:
-            raise PlanError(
-                "host: a source is a stream as from_files or from_generator gives it, with nothing "
-                "done to it."
-            )
-        if not isinstance(node.feed, Files | Generator):
-            raise PlanError(
-                f"host: the source {node.name!r} has no reader of ours that can go by versions; a "
-                "host reads files and generators."
-            )
-        if node.name in found:
-            raise PlanError(f"host: two sources are called {node.name!r}; give each a name= .")
-        found[node.name] = node
-    return found
-
-
-def _refuse_stamps(name: str, query: Stream | Node) -> None:
-    """Arrival times come from a ticker, which a host has only for policies of its sources."""
-    if stamp_periods(query.node if isinstance(query, Stream) else query):
-        raise PlanError(f"the query {name!r} goes by arrival times; start it by itself.")
-
-
-def _plain(node: Source) -> Source:
-    plain = without_feeds(node)
-    assert isinstance(plain, Source)
-    return plain
+        self.is_open = False
+        unlock_checkpoint(self._checkpoint, self)

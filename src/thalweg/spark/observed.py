@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, collect_list, struct, when
 
-from thalweg.shards.output import FIGURE_COLUMNS, OutputKind
-from thalweg.shards.query_figures import BatchFigures
+from thalweg.shards.output.rows import FIGURE_COLUMNS, OutputKind
+from thalweg.shards.reports.query_figures import BatchFigures
 
 __all__ = ["observed_figures", "with_observed_figures"]
 

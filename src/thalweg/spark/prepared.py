@@ -17,8 +17,11 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.modules.dead_letters import DEAD_LETTERS
 from thalweg.plan.clock import clock_of
 from thalweg.plan.explain import Explanation
-from thalweg.shards.egress import (
+from thalweg.shards.checkpoint.record import ProgressRecord
+from thalweg.shards.fragments.fragment import FragmentPlan
+from thalweg.shards.output.typed_rows import (
     DEAD_RECORDS,
+    Form,
     converter,
     ledger_schema,
     unpack_dead,
@@ -26,13 +29,11 @@ from thalweg.shards.egress import (
     unpack_skipped,
     unpacker,
 )
-from thalweg.shards.fragments import FragmentPlan
-from thalweg.shards.query_figures import BatchFigures
-from thalweg.shards.record import ProgressRecord
+from thalweg.shards.reports.query_figures import BatchFigures
 from thalweg.spark.observed import observed_figures
-from thalweg.spark.receiver_feed import Received
-from thalweg.spark.session import applied
-from thalweg.spark.stateless import StatelessStage
+from thalweg.spark.settings import applied
+from thalweg.spark.sources.receiver_feed import Received
+from thalweg.spark.stages.stateless import StatelessStage
 
 __all__ = ["Prepared"]
 
@@ -60,6 +61,10 @@ class Prepared:
     receivers: Mapping[str, Received] = field(default_factory=dict)
     """By source: the receiver that it reads from."""
 
+    @property
+    def receiver_folders(self) -> list[str]:
+        return [feed.folder for feed in self.receivers.values()]
+
     def explain(self) -> Explanation:
         """The fragments, and what was decided about their sources."""
         return Explanation("\n".join([self.plan.describe(), *self.summing]))
@@ -78,11 +83,11 @@ class Prepared:
     def require_form(self, form: str) -> None:
         """Refuse a form of answers that does not fit the query."""
         root = self.plan.root
-        if form == "final" and not self.consistency.is_final:
+        if form == Form.FINAL and not self.consistency.is_final:
             raise PlanError(
                 "output='final' needs consistency='final': other answers may still be revised."
             )
-        if form == "upserts" and not root.properties.payload_start_key:
+        if form == Form.UPSERTS and not root.properties.payload_start_key:
             raise PlanError(
                 "output='upserts' needs rows that are known by their group and start, such as the "
                 "answers of a window."

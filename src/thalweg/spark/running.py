@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import shutil
 import warnings
 from dataclasses import replace
@@ -14,29 +12,31 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from thalweg.errors import InputWarning, PlanError, StateError
+from thalweg.freshness.receiver_links import close_links, silent_receivers
 from thalweg.graph.why import Why
 from thalweg.io.file_log import passed_files
-from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.answers import Answers
 from thalweg.model.clocks import time_value
 from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.plan.clock import clock_of
-from thalweg.shards.asks import asks_of, write_asks
-from thalweg.shards.kept_table import KeptTable
-from thalweg.shards.query_figures import BatchFigures, QueryFigures, QueryStatus
-from thalweg.shards.reports import combined_why, notes_of_reports, write_reports
-from thalweg.shards.sources import log_of
-from thalweg.spark.failures import is_slow_start, plain_failure
+from thalweg.shards.checkpoint.ownership import (
+    lock_checkpoint,
+    own_checkpoint,
+    unlock_checkpoint,
+)
+from thalweg.shards.output.kept_table import KeptTable
+from thalweg.shards.reports.asks import asks_of, write_asks
+from thalweg.shards.reports.combined import combined_why, notes_of_reports, write_reports
+from thalweg.shards.reports.query_figures import BatchFigures, QueryFigures, QueryStatus
+from thalweg.shards.sources.source_feed import log_of
+from thalweg.spark.failures import has_ended, is_slow_start, plain_failure
+from thalweg.spark.listeners import watch_query
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.progress import hear_progress
-from thalweg.spark.receiver_feed import close_links, silent_receivers
 
-__all__ = ["RunningQuery", "lock_checkpoint", "unlock_checkpoint"]
+__all__ = ["RunningQuery"]
 
 _ATTEMPTS = 5
 """How often a query is started when a process of Spark's is too slow to come."""
-_RUNNING: dict[str, RunningQuery] = {}
-"""By checkpoint: the queries that this process started."""
 
 
 class RunningQuery:
@@ -62,7 +62,7 @@ class RunningQuery:
         self._warned: set[str] = set()
         self._attempts = 0
         self.query = self._begin()
-        _RUNNING[str(checkpoint)] = self
+        own_checkpoint(checkpoint, self)
 
     def _begin(self) -> StreamingQuery:
         """Start, and try again if a process of Spark's was too slow to start."""
@@ -75,15 +75,20 @@ class RunningQuery:
                     raise plain_failure(reason, self._checkpoint) from reason
             else:
                 figures_of = self._ready.figures_of
-                hear_progress(self._ready.spark, query, figures_of, self._note, self._release)
+                watch_query(self._ready.spark, query, figures_of, self._note, self._release)
                 return query
 
     def _begin_again(self) -> bool:
         """Whether a query that ended because a process was too slow runs again."""
         reason = None if self.query.isActive else self.query.exception()
         slow = reason is not None and is_slow_start(reason)
-        if not slow or self._attempts >= _ATTEMPTS or not self._lock():
+        if not slow or self._attempts >= _ATTEMPTS:
             return False
+        try:
+            lock_checkpoint(self._checkpoint, self)
+        except StateError:
+            return False
+        own_checkpoint(self._checkpoint, self)
         self.query = self._begin()
         return True
 
@@ -91,18 +96,14 @@ class RunningQuery:
         """Wait until the query ends; raises what ended it."""
         while True:
             try:
-                ended = (
-                    self.query.awaitTermination()
-                    if timeout is None
-                    else self.query.awaitTermination(timeout)  # type: ignore[arg-type]
-                )
+                ended = has_ended(self.query, timeout)
             except Exception as reason:
                 if self._begin_again():
                     continue
                 self._release()
                 raise plain_failure(reason, self._checkpoint) from reason
             break
-        if ended is None or ended:
+        if ended:
             self._release()
             self._warn()
             return True
@@ -122,15 +123,14 @@ class RunningQuery:
         if self._temporary:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
-    def _lock(self) -> bool:
-        return lock_file(_lock_of(self._checkpoint))
+    @property
+    def is_open(self) -> bool:
+        return bool(self.query.isActive)
 
     def _release(self) -> None:
         """Let go of the checkpoint and of receivers."""
-        close_links(self._ready.receivers.values())
-        if _RUNNING.get(str(self._checkpoint)) is self:
-            del _RUNNING[str(self._checkpoint)]
-            unlock_file(_lock_of(self._checkpoint))
+        close_links(self._ready.receiver_folders)
+        unlock_checkpoint(self._checkpoint, self)
 
     def table(self) -> Answers:
         """What the answers say now: a sequence of rows (start, end, payload) that is also
@@ -177,7 +177,7 @@ class RunningQuery:
                         *notes,
                         *notes_of_reports(all_figures.reports),
                         *stuck,
-                        *silent_receivers(self._ready.receivers.values()),
+                        *silent_receivers(self._ready.receiver_folders),
                     ]
                 )
             ),
@@ -231,33 +231,3 @@ class RunningQuery:
     def explain(self) -> str:
         """The fragments, what is exchanged by which keys, and what runs before each exchange."""
         return self._ready.explain()
-
-
-def _lock_of(checkpoint: Path) -> Path:
-    return checkpoint / "thalweg" / "lock"
-
-
-def lock_checkpoint(place: Path) -> None:
-    """Refuse a checkpoint that another query runs with, in this process or another."""
-    running = _RUNNING.get(str(place))
-    if running is not None and not running.query.isActive:
-        running._release()
-        running = None
-    if running is not None or not lock_file(_lock_of(place)):
-        raise StateError(
-            f"{place.name}: another query is running with this checkpoint. Stop it first, or give "
-            "this one a checkpoint of its own."
-        )
-
-
-def unlock_checkpoint(place: Path) -> None:
-    """Let others run with a checkpoint whose query did not start."""
-    unlock_file(_lock_of(place))
-
-
-@atexit.register
-def _stop_all() -> None:
-    """Stop what still runs when the process ends: a query would go on calling it in vain."""
-    for running in list(_RUNNING.values()):
-        with contextlib.suppress(Exception):
-            running.stop()

@@ -1,5 +1,4 @@
-"""A Spark session with the settings that this system needs from the first run on (most are fixed
-for a checkpoint).
+"""A Spark session with the settings that this system needs.
 
 Everything stays on loopback; a dead Python worker is tried again; workers run this interpreter.
 """
@@ -12,8 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -24,99 +22,36 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from thalweg.errors import PlanError
-from thalweg.spark.archive_building import build_after_exit
-from thalweg.spark.class_archive import OPTIONS, archive_options
-from thalweg.spark.java import require_java
-from thalweg.spark.local_files import use_local_files
-from thalweg.spark.quiet import quiet_start
-from thalweg.spark.spark_home import home_without_archive
-from thalweg.spark.warm_python import python_for_workers, start_template
+from thalweg.spark.jvm.local_files import use_local_files
+from thalweg.spark.processes.archive_building import build_after_exit
+from thalweg.spark.processes.class_archive import OPTIONS, archive_options
+from thalweg.spark.processes.java import require_java
+from thalweg.spark.processes.quiet import quiet_start
+from thalweg.spark.processes.spark_home import home_without_archive
+from thalweg.spark.processes.warm_python import python_for_workers, start_template
+from thalweg.spark.settings import LOCAL_FILES, SETTINGS
 
 __all__ = [
-    "CHECKPOINT_FILES",
-    "SETTINGS",
-    "UNWEIGHED",
-    "applied",
     "check_session",
     "current_session",
     "is_remote",
-    "needed_settings",
     "parallelism",
     "refuse_remote",
     "session",
 ]
-
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-SETTINGS: dict[str, str] = {
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
-    # A worker remembers the slices that it wrote, so the store is read at a restart only: a larger
-    # cache fills for many minutes (resident memory grows by 17 MB a minute) and is of no use.
-    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "64",
-    "spark.sql.streaming.stopTimeout": "10s",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    # Spark keeps one daemon for each environment of its Python workers, and these two are part of
-    # it: alike for every kind of worker, so that one daemon, imported once, serves all.
-    "spark.python.worker.faulthandler.enabled": "true",
-    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "thalweg.spark.daemon",
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-}
-
-UNWEIGHED = {"spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1)}
-"""Spark ends a batch of rows for Python by its bytes too, unless the limit is this. It then
-computes the size of the whole batch anew for every row, which takes half of the time of handing
-rows over. Packed rows are large, so their batches stay limited by bytes."""
-
-CHECKPOINT_FILES = {
-    # Without side files of checksums, which Spark removes again: each of the two files would cost a
-    # process of its own that sets its permissions.
-    "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    # Another file of checksums for each file of state. The blocks of the store, the entries of its
-    # change logs and our slices have their own.
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-}
-"""How a query writes its checkpoint: several small files for every micro-batch."""
-
-_LOCAL_FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming."
-        "checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
-"""Hadoop has two interfaces for files. Through the one that Spark prefers, every small file of a
-checkpoint on a local disk costs five processes (one `chmod`, four `readlink`), through the other
-one: a micro-batch is 60 to 100 ms shorter. What only the first can do, to refuse atomically to
-replace a file, is for several drivers over one checkpoint, which a lock keeps apart."""
 
 _TRIMMED_MEMORY = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=30000"
 """Twice a minute the JVM gives memory back that the state store has freed: malloc keeps it, thread
 by thread, so that resident memory would grow for long while what is in use stays the same. A Java
 that cannot do it ignores the option."""
 
-_NEEDED = {
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-    "spark.sql.session.timeZone": "UTC",
-}
-
 
 def session(master: str | None = None, *, name: str = "thalweg", **settings: Any) -> SparkSession:
     """The running session, or a new one: on `master`, on that of `spark-submit`, else `local[*]`
     with retries.
 
-    What `spark-submit` was told with `--conf` stays as it is.
-    More settings are given with their dots as underscores' doubles: `spark__driver__memory="4g"`.
+    Settings that were given to `spark-submit` with `--conf` stay as they are. More settings are
+    keywords with two underscores for each dot: `spark__driver__memory="4g"`.
     """
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
@@ -133,7 +68,7 @@ def session(master: str | None = None, *, name: str = "thalweg", **settings: Any
     local = str(chosen or "local").startswith("local")
     given = {key.replace("__", "."): str(value) for key, value in settings.items()}
     java = _java_options() if launches and OPTIONS not in given else {}
-    files = _LOCAL_FILES if launches and local else {}
+    files = LOCAL_FILES if launches and local else {}
     for key, value in {**files, **java, **given}.items():
         builder = builder.config(key, value)
     if launches and local and os.environ["PYSPARK_PYTHON"] == sys.executable:
@@ -182,7 +117,7 @@ def _submitted() -> dict[str, str]:
     """What was given to `spark-submit`, which starts the JVM before the script."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    # before it is connected to the JVM, a configuration knows nothing
+    # before it is connected to the JVM, a configuration is empty
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
 
@@ -197,34 +132,6 @@ def _with_retries(master: str) -> str:
     """
     plain = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return f"local[{plain[1] or 1},4]" if plain else master
-
-
-@contextmanager
-def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for one query: it takes those that hold when it starts, and the session has its own
-    again afterwards."""
-    before = dict(spark.conf.getAll)
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in settings:
-            if key in before:
-                spark.conf.set(key, before[key])
-            else:
-                spark.conf.unset(key)
-
-
-def needed_settings(spark: SparkSession) -> dict[str, str]:
-    """What a query needs of a session that was made elsewhere; the query takes it with it."""
-    rocksdb = {
-        key: value
-        for key, value in SETTINGS.items()
-        if key.startswith("spark.sql.streaming.stateStore.rocksdb.")
-    }
-    wanted = {**_NEEDED, **rocksdb}
-    return {key: value for key, value in wanted.items() if spark.conf.get(key, None) != value}
 
 
 def check_session(spark: SparkSession) -> None:

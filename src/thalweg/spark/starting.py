@@ -18,21 +18,25 @@ from thalweg.model.time import Duration
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.update_rules import check_update_rules
-from thalweg.shards.asks import ask_all_if_behind
-from thalweg.shards.drawing import fragment_chart
-from thalweg.shards.newest_answers import WatchNote
-from thalweg.shards.plan_cutting import fragments_of
-from thalweg.shards.sink_folder import SinkFolder
+from thalweg.shards.checkpoint.ownership import lock_checkpoint, unlock_checkpoint
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.fragments.drawing import fragment_chart
+from thalweg.shards.output.destinations import require_output, require_sink
+from thalweg.shards.output.newest_answers import WatchNote
+from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.output.typed_rows import PACKED, Form
+from thalweg.shards.reports.asks import ask_all_if_behind
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.feeds import Feed, feeds_of
-from thalweg.spark.frame_feed import Frame
-from thalweg.spark.outputs import require_output, require_sink, trigger_arguments
+from thalweg.spark.listeners import print_progress
 from thalweg.spark.prepared import Prepared
-from thalweg.spark.progress import show_progress
-from thalweg.spark.query import prepare
-from thalweg.spark.running import RunningQuery, lock_checkpoint, unlock_checkpoint
-from thalweg.spark.session import current_session, needed_settings, refuse_remote
-from thalweg.spark.sinks import Each, Sink, each_batch, open_sink, takes_rows
+from thalweg.spark.preparing import prepare
+from thalweg.spark.running import RunningQuery
+from thalweg.spark.session import current_session, refuse_remote
+from thalweg.spark.settings import needed_settings
+from thalweg.spark.sinks.sink import Each, Sink, each_batch, open_sink, takes_rows
+from thalweg.spark.sources.feed import Feed, feeds_of
+from thalweg.spark.sources.frame_feed import Frame
+from thalweg.spark.trigger import trigger_arguments
 from thalweg.stream import Stream
 
 __all__ = ["explain", "frame", "start"]
@@ -152,7 +156,7 @@ def start(
             shutil.rmtree(place, ignore_errors=True)
         raise
     if progress or (progress is None and sys.stderr.isatty()):
-        show_progress(ready.spark, running.query, ready.figures_of)
+        print_progress(ready.spark, running.query, ready.figures_of)
     return running
 
 
@@ -166,7 +170,7 @@ def _check(ready: Prepared, output: str) -> None:
     ready.record.check()
     if ready.stage is not None:
         ready.stage.keeper.load(ready.record.identity, ready.record.finished)
-    if output != "packed":
+    if output != PACKED:
         ready.require_form(output)
 
 
@@ -211,7 +215,7 @@ def _note_watch(ready: Prepared, place: Path, to: str | Each, folder: SinkFolder
 
 def _refuse_silence(root: Node, consistency: str, output: str) -> None:
     """Answers that wait for promises would never come from a source that makes none."""
-    if consistency != "final" and output != "final":
+    if consistency != "final" and output != Form.FINAL:
         return
     stamps = stamp_periods(root)
     for node in walk(root):

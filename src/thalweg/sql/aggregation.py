@@ -19,9 +19,8 @@ from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, together, united
 from thalweg.sql.projection import ResultColumns, column_name, is_star, project
-from thalweg.sql.relations import Field, Relation
+from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.sql.syntax import WindowClause
-from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
 from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["aggregate_groups"]

@@ -15,12 +15,12 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.expr._grammar import ALLOWED_TOKENS, ThalwegExpressions
-from thalweg.sql.syntax import SequenceClause, StreamUnion, TableFunction
+from thalweg.sql.syntax import SequenceClause, StreamUnion, TableFunction, WindowFunction
 from thalweg.sql.window_grammar import WindowParser
 
 __all__ = ["STATEMENT_TOKENS", "TABLE_FUNCTIONS", "ThalwegSql"]
 
-TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "CALENDAR", "SESSION", "SNAPSHOT", "COUNT")
+TABLE_FUNCTIONS = tuple(WindowFunction)
 
 _WORDS = {
     "SELECT": TokenType.SELECT,

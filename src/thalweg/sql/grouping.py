@@ -19,11 +19,9 @@ from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow, hop
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
-from thalweg.sql.relations import Field, Relation, free_name
+from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation, free_name
 from thalweg.sql.syntax import WindowClause
 from thalweg.sql.table_functions import (
-    WINDOW_END,
-    WINDOW_START,
     is_truncation,
     is_window_function,
     window_of_call,

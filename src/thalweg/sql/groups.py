@@ -16,7 +16,7 @@ from thalweg.sql.aggregates import arity_of, build_call, is_aggregate, module_na
 from thalweg.sql.distinct import DISTINCT, DistinctCall
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.modules import ModuleCall, read_module
-from thalweg.sql.relations import Field, Relation, free_name
+from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation, free_name
 
 __all__ = ["GroupReader", "Key"]
 
@@ -76,7 +76,7 @@ class GroupReader(RowReader):
                 f"{node.this} says other windows than GROUP BY {self.source.written(called)}; write"
                 " the same arguments.",
             )
-        name = "window_start" if edge == "start" else "window_end"
+        name = WINDOW_START if edge == "start" else WINDOW_END
         if name not in self.names:
             self.source.refuse_node(node, f"these windows have no {name}.")
         return self.names[name]

@@ -21,8 +21,7 @@ from thalweg.sql.grouping import Grouping
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, read_module, united
 from thalweg.sql.projection import ResultColumns, project
-from thalweg.sql.relations import Field, Relation
-from thalweg.sql.table_functions import WINDOW_END, WINDOW_START
+from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.stream import GroupedStream, Stream
 
 __all__ = ["operator_item", "operator_rows"]
@@ -118,7 +117,7 @@ def _called(context: Context, item: exp.Expr, outputs: list[str]) -> list[str]:
 def _edges(grouping: Grouping, rows: Stream) -> dict[str, Expr]:
     """The edges of the window, where the rows live as long as it does."""
     start = grouping.relation.clocked(Column(START))
-    if not isinstance(rows.node, WindowApply) or rows.node.stamp != "align":
+    if not isinstance(rows.node, WindowApply) or not rows.node.stamping.by_window:
         return {START: start}
     edges = {START: start, WINDOW_START: start}
     if grouping.window.end is not None:

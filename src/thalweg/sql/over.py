@@ -21,7 +21,7 @@ from thalweg.expr.reader import interval_text
 from thalweg.model.time import duration_us
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.expressions import START
+from thalweg.plan.expressions import START, columns_of_side
 from thalweg.plan.join_windows import Band
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.expressions import Context, RowReader
@@ -79,13 +79,13 @@ def _with_over(context: Context, relation: Relation, over: Over, name: str) -> R
             rows,
             keys,
             window=Band(span, 1),
-            select={name: Column(f"r.{name}") for name in (*keys, *inputs)},
+            select=dict(columns_of_side((*keys, *inputs), "r")),
             at="left",
             times=("_left", "_right"),
         )
         over_pairs = replace(call, **of_inputs)
         values = pairs.group_by(*keys).hopping(1, 1).aggregate({name: over_pairs})
-    both = tuple((column, Column(f"l.{column}")) for column in keyed.stream.schema.names)
+    both = columns_of_side(keyed.stream.schema.names, "l")
     sides = tuple(Column(key) for key in keys)
     result = (*both, (name, Column(f"r.{name}")))
     joined = Stream(nodes.Join(keyed.stream.node, values.node, sides, sides, result=result))

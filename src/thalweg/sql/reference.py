@@ -8,19 +8,12 @@ from collections.abc import Iterable
 
 from thalweg.aggregates.registry import aggregate_names
 from thalweg.expr.casts import TYPE_NAMES
-from thalweg.expr.functions import ALIASES, CHANGING, FUNCTIONS, Function
+from thalweg.expr.functions import ALIASES, CHANGING, TOPICS, Function
 from thalweg.sql.aggregates import arity_of
 from thalweg.sql.grammar import TABLE_FUNCTIONS
 
 __all__ = ["page"]
 
-_HEADINGS = {
-    "_logic": "Conditions and nulls",
-    "_numbers": "Numbers",
-    "_texts": "Text",
-    "_times": "Times",
-    "_nested": "Structs, lists, maps",
-}
 _SYMBOLS = {
     "add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b",
     "floor_div": "a // b", "mod": "a % b", "negate": "-a",
@@ -43,15 +36,10 @@ def page() -> str:
             "and in SQL."
         ),
     ]
-    for module, heading in _HEADINGS.items():
-        chosen = [
-            function
-            for function in FUNCTIONS.values()
-            if function.apply.__module__.endswith(module)
-        ]
+    for topic, functions in TOPICS.items():
         parts += [
-            f"## {heading}",
-            _table(("function", "written", "arguments", "also"), map(_row, chosen)),
+            f"## {topic}",
+            _table(("function", "written", "arguments", "also"), map(_row, functions)),
         ]
     aggregates = [(f"`{name}`", str(arity_of(name))) for name in aggregate_names()]
     windows = ", ".join(f"`{name}`" for name in TABLE_FUNCTIONS)

@@ -25,7 +25,20 @@ from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.text import SqlText
 from thalweg.stream import Stream
 
-__all__ = ["Field", "Relation", "base_relation", "free_name", "time_name", "unique_names"]
+__all__ = [
+    "WINDOW_END",
+    "WINDOW_START",
+    "Field",
+    "Relation",
+    "base_relation",
+    "free_name",
+    "time_name",
+    "unique_names",
+]
+
+
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+"""The columns with the edges of a window, as functions add them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

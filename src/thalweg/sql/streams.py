@@ -3,7 +3,7 @@ sequence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -37,18 +37,19 @@ def read_stream(
     return relation, clause if isinstance(clause, WindowClause) else None
 
 
-_UNDERSTOOD = {
-    "Table": {"this", "db", "alias", "window"},
-    "Subquery": {"this", "alias", "window"},
-    "StreamUnion": {"expressions", "alias", "window"},
-    "SequenceClause": {"expressions", "absent", "mode", "exact", "partition", "within"},
-    "TableFunction": {"this", "table", "partition", "expressions", "names", "alias", "window"},
+_UNDERSTOOD: Mapping[type[exp.Expr], frozenset[str]] = {
+    exp.Table: frozenset({"this", "db", "alias", "window"}),
+    exp.Subquery: frozenset({"this", "alias", "window"}),
+    StreamUnion: frozenset(StreamUnion.arg_types),
+    SequenceClause: frozenset(SequenceClause.arg_types) - {"alias", "window"},
+    TableFunction: frozenset(TableFunction.arg_types),
 }
+"""What may stand in FROM, and which of its parts are read; anything else is refused."""
 
 
 def _unnamed(context: Context, node: exp.Expr, query: Query) -> Relation:
     clauses = {key for key, value in node.args.items() if value not in (None, False, [])}
-    if not clauses <= _UNDERSTOOD.get(type(node).__name__, set()):
+    if not clauses <= _UNDERSTOOD.get(type(node), frozenset()):
         context.text.refuse_node(node, f"{context.text.written(node)} is not a stream.")
     if isinstance(node, exp.Table):
         return _named(context, node)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlglot import exp
 
@@ -22,8 +23,22 @@ __all__ = [
     "StreamUnion",
     "TableFunction",
     "WindowClause",
+    "WindowFunction",
     "Windowed",
 ]
+
+
+class WindowFunction(StrEnum):
+    """Windows as functions in FROM."""
+
+    TUMBLE = "TUMBLE"
+    HOP = "HOP"
+    CUMULATE = "CUMULATE"
+    CALENDAR = "CALENDAR"
+    SESSION = "SESSION"
+    SNAPSHOT = "SNAPSHOT"
+    COUNT = "COUNT"
+
 
 ALL = "ALL"
 """RANGE ALL: a window that begins with the stream."""

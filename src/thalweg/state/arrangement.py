@@ -13,7 +13,7 @@ or after the time up to which the arrangement was purged, as it is in every lega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -24,10 +24,11 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
+from thalweg.state.columns import RowColumns
 from thalweg.state.hits import Hits
 from thalweg.state.overlaps import overlapping_pairs
 from thalweg.state.patches import PatchLog
-from thalweg.state.runs import Columns, Run
+from thalweg.state.runs import Run
 from thalweg.state.saving import read_arrangement, write_arrangement
 from thalweg.state.search import (
     ended,
@@ -128,18 +129,18 @@ class Arrangement:
         """Keep rows of positive weight."""
         if not len(delta):
             return
-        rows = Columns(group, delta.start, delta.end, delta.weight, marks, delta.payload)
+        rows = RowColumns(group, delta.start, delta.end, delta.weight, marks, delta.payload)
         tail = self._tail
         if tail is None:
             # Weights and marks are changed in place, and those of a batch are not ours to change.
             own = tuple(mark.copy() for mark in marks)
             weight = delta.weight.copy()
-            rows = Columns(group, delta.start, delta.end, weight, own, delta.payload)
+            rows = RowColumns(group, delta.start, delta.end, weight, own, delta.payload)
         elif len(tail) + len(rows) <= _TAIL:
             tail.extend(rows)
             return
         else:
-            rows = Columns.concat([tail.living(), rows])
+            rows = RowColumns.concat([tail.living(), rows])
         if len(rows) <= _TAIL:
             self._tail = Run.unsorted(rows)
             return
@@ -199,28 +200,31 @@ class Arrangement:
         near = self._near(since, until)
         if len(group) > _BULK:
             return self._find_many(near, group, since, until)
-        owners: list[Codes] = []
-        parts: list[tuple[Run, Codes]] = []
-        for run in near:
-            owner, at = overlapping(run, group, since, until)
-            if len(at):
-                owners.append(owner)
-                parts.append((run, at))
-        return Hits(self.schema, _joined(owners), parts)
+        return self._hits(near, lambda run: overlapping(run, group, since, until))
 
     def of_groups(self, group: Codes, after: int = MIN_TIME) -> Hits:
         """For each probe the rows of its group that end after a time."""
         size = len(group)
         if size > _BULK:
             return self.find(group, np.full(size, after), np.full(size, INFINITY))
+        runs = self._runs(after) if size else ()
+        return self._hits(runs, lambda run: of_groups(run, group, after))
+
+    def _hits(self, runs: Iterable[Run], search: Callable[[Run], tuple[Codes, Codes]]) -> Hits:
+        """What a search finds in some runs: pairs of a probe and a position."""
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
-        for run in self._runs(after) if size else ():
-            owner, at = of_groups(run, group, after)
+        for run in runs:
+            owner, at = search(run)
             if len(at):
                 owners.append(owner)
                 parts.append((run, at))
         return Hits(self.schema, _joined(owners), parts)
+
+    def _of_no_probe(self, parts: Iterable[tuple[Run, Codes]]) -> Hits:
+        """Rows at some positions that are not the answer to a probe."""
+        found = [(run, at) for run, at in parts if len(at)]
+        return Hits(self.schema, np.zeros(sum(len(at) for _, at in found), np.int64), found)
 
     def _near(self, since: Times, until: Times) -> list[Run]:
         """The runs in which a probe may find a row."""
@@ -265,18 +269,14 @@ class Arrangement:
 
     def _of_lifetime(self, group: Codes, start: Times, end: Times) -> Hits:
         """For each probe the rows of its group that start and end at its times."""
-        owners: list[Codes] = []
-        parts: list[tuple[Run, Codes]] = []
-        order: Codes | None = None
-        if len(group) > _BULK:  # many probes are found faster in the order of what they look for
-            order = group.argsort(kind="stable")
-            group, start, end = group[order], start[order], end[order]
-        for run in self._runs(least(end) - 1):
-            owner, at = of_lifetime(run, group, start, end)
-            if len(at):
-                owners.append(owner if order is None else order[owner])
-                parts.append((run, at))
-        return Hits(self.schema, _joined(owners), parts)
+        runs = self._runs(least(end) - 1)
+        if len(group) <= _BULK:
+            return self._hits(runs, lambda run: of_lifetime(run, group, start, end))
+        # Many probes are found faster in the order of what they look for.
+        order = group.argsort(kind="stable")
+        groups, starts, ends = group[order], start[order], end[order]
+        found = self._hits(runs, lambda run: of_lifetime(run, groups, starts, ends))
+        return Hits(self.schema, order[found.owner], found.parts)
 
     def last_end_before(self, group: Codes, times: Times) -> Times:
         """For each probe the latest end before a time of a row of its group; MIN_TIME: none."""
@@ -311,21 +311,12 @@ class Arrangement:
 
     def between(self, since: int, until: int) -> Hits:
         """The rows of all groups that end after `since` and start before `until`."""
-        parts = []
-        for run in self._runs(since):
-            if run.first < until:
-                at = run.within(since, until)
-                if len(at):
-                    parts.append((run, at))
-        size = sum(len(at) for _, at in parts)
-        return Hits(self.schema, np.zeros(size, np.int64), parts)
+        near = (run for run in self._runs(since) if run.first < until)
+        return self._of_no_probe((run, run.within(since, until)) for run in near)
 
     def all(self) -> Hits:
         """Every row."""
-        parts = [(run, (run.rows.weight != 0).nonzero()[0]) for run in self._runs()]
-        parts = [(run, at) for run, at in parts if len(at)]
-        size = sum(len(at) for _, at in parts)
-        return Hits(self.schema, np.zeros(size, np.int64), parts)
+        return self._of_no_probe((run, run.rows.weight.nonzero()[0]) for run in self._runs())
 
     def __len__(self) -> int:
         tail = self._tail
@@ -389,9 +380,9 @@ class Arrangement:
             count += sum(map(len, self._slots.drop(until)))
         return count
 
-    def drop(self, until: int) -> list[Columns]:
+    def drop(self, until: int) -> list[RowColumns]:
         """Forget rows that have ended by then; those that were dropped now."""
-        dropped: list[Columns] = []
+        dropped: list[RowColumns] = []
         tail, alive = self._drop_tail(until)
         if tail is not None:
             dropped.append(tail.rows.aside((~alive & (tail.rows.weight != 0)).nonzero()[0]))
@@ -423,11 +414,10 @@ class Arrangement:
 
     def ending(self, until: int) -> Hits:
         """The rows that have ended by then and are not forgotten yet."""
-        parts = [(run, run.ending(self._purged, until)) for run in self._runs(self._purged)]
-        parts = [(run, at) for run, at in parts if len(at)]
-        return Hits(self.schema, np.zeros(sum(len(at) for _, at in parts), np.int64), parts)
+        purged = self._purged
+        return self._of_no_probe((run, run.ending(purged, until)) for run in self._runs(purged))
 
-    def drop_groups(self, group: Codes, until: Times) -> list[Columns]:
+    def drop_groups(self, group: Codes, until: Times) -> list[RowColumns]:
         """Of some groups, forget the rows that have ended by a time; the rows that were dropped
         now, of these groups or of others."""
         dropped = []
@@ -455,7 +445,7 @@ class Arrangement:
             name, slices, self.schema, self._groups_of, self._slots, self._patches
         )
 
-    def _groups_of(self, rows: Columns) -> Codes:
+    def _groups_of(self, rows: RowColumns) -> Codes:
         """The groups of rows that were read back."""
         return self._group_of(rows.payload)
 

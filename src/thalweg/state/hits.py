@@ -25,7 +25,8 @@ from thalweg.model.rows import (
     take_rows,
 )
 from thalweg.model.time import Times, greatest
-from thalweg.state.runs import Columns, Run
+from thalweg.state.columns import RowColumns
+from thalweg.state.runs import Run
 
 __all__ = ["Hits"]
 
@@ -45,7 +46,7 @@ class Hits:
     @classmethod
     def of(cls, rows: Delta, owner: Codes) -> Hits:
         """Rows that are not held, as if they had been found."""
-        columns = Columns(owner, rows.start, rows.end, rows.weight, (), rows.payload)
+        columns = RowColumns(owner, rows.start, rows.end, rows.weight, (), rows.payload)
         found = [(Run.unsorted(columns), np.arange(len(rows)))] if len(rows) else []
         return cls(rows.schema, owner, found).units()
 

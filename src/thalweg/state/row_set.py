@@ -17,8 +17,8 @@ from thalweg.model.hashing import hash_rows
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import Times
 from thalweg.state.arrangement import Arrangement
+from thalweg.state.columns import RowColumns
 from thalweg.state.hits import Hits
-from thalweg.state.runs import Columns
 
 __all__ = ["RowSet"]
 
@@ -42,10 +42,10 @@ class RowSet(Arrangement):
         super().__init__(schema, _no_groups, marks=marks, hashed=True, what=what)
         self._identity = schema.names[:identity]
 
-    def _groups_of(self, rows: Columns) -> Codes:
+    def _groups_of(self, rows: RowColumns) -> Codes:
         return self.groups_of(rows)
 
-    def groups_of(self, rows: Delta | Columns) -> Codes:
+    def groups_of(self, rows: Delta | RowColumns) -> Codes:
         """The hash of each row."""
         columns = [rows.payload.column(at) for at in range(len(self._identity))]
         return identities(columns, rows.start, rows.end)

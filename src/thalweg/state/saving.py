@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.model.rows import Codes, Rows
+from thalweg.state.columns import RowColumns, read_columns, write_columns
 from thalweg.state.patches import Patch, PatchLog
-from thalweg.state.runs import Columns, Run, read_columns, write_columns
+from thalweg.state.runs import Run
 from thalweg.state.slices import Slices
 from thalweg.state.slots import SlotTable
 
@@ -57,13 +58,13 @@ def read_arrangement(
     name: str,
     slices: Mapping[str, Rows],
     schema: pa.Schema,
-    groups_of: Callable[[Columns], Codes],
+    groups_of: Callable[[RowColumns], Codes],
     table: SlotTable,
     log: PatchLog,
 ) -> Run | None:
     """Fill an empty table and an empty log from slices; the tail, if there is one."""
     tail: Run | None = None
-    loaded: dict[int, tuple[tuple[int, int], Columns, Rows]] = {}
+    loaded: dict[int, tuple[tuple[int, int], RowColumns, Rows]] = {}
     for key, written in slices.items():
         owner, *place = key.split("/")
         if owner != name:
@@ -103,7 +104,7 @@ def _one_patch(patches: list[Patch], number: int) -> Patch:
     )
 
 
-def _apply_patch(patch: Patch, runs: Mapping[int, Columns]) -> None:
+def _apply_patch(patch: Patch, runs: Mapping[int, RowColumns]) -> None:
     for number in np.unique(patch.run).tolist():
         rows = runs.get(number)
         if rows is None:

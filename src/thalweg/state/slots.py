@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.state.runs import Columns, Run
+from thalweg.state.columns import RowColumns
+from thalweg.state.runs import Run
 
 __all__ = ["Slot", "SlotTable"]
 
@@ -62,16 +63,16 @@ class SlotTable:
             if slot.last > after:
                 yield from slot.runs
 
-    def add(self, rows: Columns) -> None:
+    def add(self, rows: RowColumns) -> None:
         """Sort new rows into their slots."""
         classes = _class_of(rows.start, rows.end)
         for number in _distinct(classes).tolist():
             mask = classes == number
             self._add_to_class(number, rows if mask.all() else rows.take(mask.nonzero()[0]))
 
-    def drop(self, until: int) -> list[Columns]:
+    def drop(self, until: int) -> list[RowColumns]:
         """Forget slots and runs of which half has ended or was taken away; the rows that ended."""
-        dropped: list[Columns] = []
+        dropped: list[RowColumns] = []
         stale = [k for k, s in self.slots.items() if any(r.is_stale(until) for r in s.runs)]
         for key in stale:
             slot = self.slots[key]
@@ -87,7 +88,7 @@ class SlotTable:
                 del self.slots[key]
         return dropped
 
-    def load(self, at: tuple[int, int], rows: Columns, number: int) -> Run:
+    def load(self, at: tuple[int, int], rows: RowColumns, number: int) -> Run:
         """Add a run as it was written; the width of its class is set already."""
         class_, slot_number = at
         width = self.widths[class_]
@@ -98,7 +99,7 @@ class SlotTable:
         slot.last = max(slot.last, run.last)
         return run
 
-    def _shortened(self, run: Run, until: int, dropped: list[Columns]) -> Run | None:
+    def _shortened(self, run: Run, until: int, dropped: list[RowColumns]) -> Run | None:
         """The run without the rows that have ended, if it is stale; they are added to
         `dropped`."""
         if not run.is_stale(until):
@@ -110,7 +111,7 @@ class SlotTable:
         rows = run.rows.take(alive.nonzero()[0])
         return Run.of(rows, run.begin, run.bits + run.drop, self._bits, self.next())
 
-    def _add_to_class(self, class_: int, rows: Columns) -> None:
+    def _add_to_class(self, class_: int, rows: RowColumns) -> None:
         if class_ == _ENDLESS:
             self.widths[class_] = 0
             self._put(class_, 0, rows, INFINITY)
@@ -126,7 +127,7 @@ class SlotTable:
             self.widths[class_] = width
             keys = [key for key in self.slots if key[0] == class_]
             old = [run.living() for key in keys for run in self.slots.pop(key).runs]
-            rows = Columns.concat([*old, rows])
+            rows = RowColumns.concat([*old, rows])
         slots = rows.end >> width
         distinct = _distinct(slots)
         if len(distinct) > 1:  # put the rows of a slot side by side, with one copy for all
@@ -136,10 +137,10 @@ class SlotTable:
         for slot, begin, end in zip(distinct.tolist(), bounds, bounds[1:], strict=False):
             self._put(class_, slot, rows.slice(begin, end), slot << width)
 
-    def _put(self, class_: int, number: int, rows: Columns, begin: int) -> None:
+    def _put(self, class_: int, number: int, rows: RowColumns, begin: int) -> None:
         slot = self.slots.setdefault((class_, number), Slot())
         while slot.runs and len(slot.runs[-1]) <= _RATIO * len(rows):
-            rows = Columns.concat([slot.runs.pop().living(), rows])
+            rows = RowColumns.concat([slot.runs.pop().living(), rows])
         slot.runs.append(Run.of(rows, begin, self.widths[class_], self._bits, self.next()))
         slot.last = max(run.last for run in slot.runs)
 

@@ -18,6 +18,7 @@ from thalweg.expr import Column, Expr, ExprLike, as_expr
 from thalweg.io.frames import needs_plain_type, plain_type
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.model.type_names import arrow_type
+from thalweg.plan.expressions import columns_of_side
 from thalweg.plan.nodes import Named
 from thalweg.windows.kinds import positive_ticks
 
@@ -134,13 +135,12 @@ def shared_keys(left_keys: tuple[Expr, ...], right_keys: tuple[Expr, ...]) -> se
 
 
 def default_result(left: pa.Schema, right: pa.Schema, shared: set[str]) -> Named:
-    left_columns = [(name, Column(f"l.{name}")) for name in left.names]
     right_columns = [
         (f"{name}_right" if name in left.names else name, Column(f"r.{name}"))
         for name in right.names
         if name not in shared
     ]
-    return (*left_columns, *right_columns)
+    return (*columns_of_side(left.names, "l"), *right_columns)
 
 
 def refuse_moved(name: str) -> str:

@@ -9,9 +9,9 @@ from thalweg.errors import PlanError
 from thalweg.io.frames import is_frame
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan import nodes
-from thalweg.plan.update_rules import conflating_source, newest_window
+from thalweg.plan.conflating import conflating_source, newest_window
 from thalweg.plan.wid_windows import stamped
-from thalweg.progress.conflation import NewestWindow
+from thalweg.progress.conflation import Conflation, NewestWindow
 from thalweg.stream import grouped, windowed
 from thalweg.stream.arguments import column_names
 from thalweg.stream.join_methods import JoinMethods
@@ -65,27 +65,25 @@ class Stream(WindowMethods, LifetimeMethods, JoinMethods):
         >>> quotes.update_key("symbol").where("price > 10")
         <Stream where (symbol string, price int64)>
         """
-        return Stream(
-            conflating_source(
-                self.node,
-                columns,
-                schedule=schedule,
-                freshness=None
-                if freshness is None
-                else positive_ticks(freshness, "update_key, freshness"),
-                capacity=capacity,
-                inputs=tuple(inputs),
-                truth=truth,
-                adaptive=adaptive,
-                targets=tuple(
-                    (
-                        key if isinstance(key, tuple) else (key,),
-                        positive_ticks(target, "update_key, targets"),
-                    )
-                    for key, target in (targets or {}).items()
-                ),
+        deadlines = tuple(
+            (
+                key if isinstance(key, tuple) else (key,),
+                positive_ticks(target, "update_key, targets"),
             )
+            for key, target in (targets or {}).items()
         )
+        fresh = None if freshness is None else positive_ticks(freshness, "update_key, freshness")
+        queue = Conflation(
+            columns,
+            schedule,
+            fresh,
+            capacity,
+            targets=deadlines,
+            inputs=tuple(inputs),
+            truth=truth,
+            adaptive=adaptive,
+        )
+        return Stream(conflating_source(self.node, queue))
 
     def newest_window(
         self, size: Duration, hop: Duration | None = None, *, rule: str = "auto"

@@ -14,11 +14,11 @@ from thalweg.expr import Expr, ExprLike, as_expr, col
 from thalweg.model.time import Duration
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
-from thalweg.plan.applying import ModuleLike, ModuleUse, apply_node
+from thalweg.plan.applying import Handling, ModuleLike, ModuleUse, apply_node
 from thalweg.plan.clock import understood
 from thalweg.plan.expressions import START
 from thalweg.plan.nodes import Node
-from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.nodes.panes import Flush, Table, in_panes
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.strategies import Volume
 from thalweg.plan.window_joins import (
@@ -73,7 +73,7 @@ class WindowedStream:
         )
 
     def two_level(
-        self, slots: int, *, flush: str = "lazy", every: int = 160, late: int = 2
+        self, slots: int, *, flush: Flush = "lazy", every: int = 160, late: int = 2
     ) -> WindowedStream:
         """The same windows, summed in a table of fixed size first, then rolled up.
 
@@ -251,26 +251,19 @@ class WindowedStream:
         `on_error` is `fail` or `skip`; a call that takes longer than `time_limit` is an error.
         `name` is the column of an aggregate.
         """
-        plain = [column for column in columns if not isinstance(column, Mapping)]
+        plain = tuple(column for column in columns if not isinstance(column, Mapping))
         for mapping in (column for column in columns if isinstance(column, Mapping)):
             named = {**mapping, **named}
         node = apply_node(
             self.node,
             self.window,
             self.keys,
-            module,
-            plain,
-            named,
-            params,
-            clip,
-            stamp,
-            on_error,
-            time_limit,
-            name,
-            self.partition,
-            self.id_column,
+            ModuleUse(module, plain, named, params),
+            Handling(clip, stamp, on_error, time_limit, name),
+            partition=self.partition,
+            wid=self.id_column,
         )
-        if self.id_column is not None and node.stamp != "align":
+        if self.id_column is not None and not node.stamping.by_window:
             raise WindowError(
                 f"with_id: the module stamps its output (stamp={node.stamp!r}); the id of a window "
                 "goes with stamp='align'."

@@ -13,7 +13,8 @@ from thalweg.model.time import Times
 from thalweg.testing.compare import difference
 from thalweg.testing.identity import order
 from thalweg.udm import Module, Window
-from thalweg.udm.calls import Caller, Cells
+from thalweg.udm.calls import Caller
+from thalweg.udm.cells import Cells
 from thalweg.udm.module import Params
 from thalweg.udm.shapes import slicer
 

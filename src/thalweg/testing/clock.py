@@ -1,4 +1,4 @@
-"""A clock that moves only when a test says so."""
+"""A clock that only tests move."""
 
 from __future__ import annotations
 

@@ -16,16 +16,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-from thalweg.io.events import Feed, batches_from
+from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.plan.nodes import Node, Source, walk
-from thalweg.shards.exchange import Header, batch_of_blob
-from thalweg.shards.plan_cutting import fragments_of
+from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.exchange.header import Header
+from thalweg.shards.fragments.cutting import fragments_of
+from thalweg.shards.output.rows import OutputKind
 from thalweg.spark.failures import with_short_search
-from thalweg.spark.file_feed import Files
-from thalweg.spark.query import prepare
+from thalweg.spark.preparing import prepare
 from thalweg.spark.running import RunningQuery
+from thalweg.spark.sources.file_feed import Files
 from thalweg.stream import Stream
 
 __all__ = ["SparkEngine", "write_elements"]
@@ -128,7 +130,7 @@ def write_elements(path: Path, batch: Batch) -> None:
     """A file that a source of format `elements` reads: the rows, and the promise as metadata."""
     table = batch.to_table()
     table = table.replace_schema_metadata(
-        {b"thalweg": Header.of_progress(batch.progress).to_json().encode()}
+        {b"thalweg": Header(progress=batch.progress).to_json().encode()}
     )
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -136,11 +138,11 @@ def write_elements(path: Path, batch: Batch) -> None:
 
 def _one(rows: list[Any], schema: pa.Schema) -> Batch:
     """The output of a micro-batch: all buckets together, promising what all of them promise."""
-    parts = [batch_of_blob(bytes(row["blob"])) for row in rows if row["kind"] == "changes"]
+    parts = [batch_of_blob(bytes(row["blob"])) for row in rows if row["kind"] == OutputKind.CHANGES]
     progress_of_buckets = [
         NO_PROGRESS if row["cti"] is None else Progress(row["cti"])
         for row in rows
-        if row["kind"] == "figures"
+        if row["kind"] == OutputKind.FIGURES
     ]
     return Batch.concat(parts, schema).with_progress(
         reduce(Progress.meet, progress_of_buckets, Progress(progress_of_buckets[0].cti))

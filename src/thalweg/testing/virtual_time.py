@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thalweg.graph.query_graph import QueryGraph
-from thalweg.graph.waiting import contents
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator, WrappedOperator
 
@@ -102,6 +101,6 @@ class VirtualRun:
             id(batch): batch.payload.nbytes
             for operator in self.graph.operators
             for arc in operator.inputs
-            for batch in contents(arc)
+            for batch in arc.contents()
         }
         return sum(found.values())

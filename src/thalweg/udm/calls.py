@@ -15,69 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.expr.limits import TimeUp, Watch
-from thalweg.model.rows import Codes, Rows, take_rows
+from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import Times
+from thalweg.udm.cells import Cells
 from thalweg.udm.events import Window
 from thalweg.udm.module import Module, Params
 from thalweg.udm.results import Answers, Collector, WrongResult
 from thalweg.udm.shapes import changed, require_shape, slicer
 
-__all__ = ["Caller", "Cells", "Failures"]
+__all__ = ["Caller", "Failures"]
 
 Failures = dict[int, str]
 
 _READ_ONLY = ("read-only", "does not support item", "has no attribute", "immutable")
 """Parts of Python's messages for an attempt to change what cannot be changed."""
-
-
-class Cells:
-    """Windows of groups and their rows: cell i has the rows offsets[i] .. offsets[i + 1] and the
-    window [start[i], end[i])."""
-
-    def __init__(
-        self, rows: Rows, row_start: Times, row_end: Times, offsets: Codes, start: Times, end: Times
-    ) -> None:
-        self.rows, self.row_start, self.row_end = rows, row_start, row_end
-        self.offsets, self.start, self.end = offsets, start, end
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def without_nulls(self) -> Cells:
-        """Only the rows in which no column is null."""
-        if not any(column.null_count for column in self.rows.columns):
-            return self
-        valid = np.ones(self.rows.num_rows, np.bool_)
-        for column in self.rows.columns:
-            valid &= column.is_valid().to_numpy(zero_copy_only=False)
-        before = np.concatenate([[0], np.cumsum(valid)])
-        which = np.flatnonzero(valid)
-        return Cells(
-            take_rows(self.rows, which),
-            self.row_start[which],
-            self.row_end[which],
-            before[self.offsets],
-            self.start,
-            self.end,
-        )
-
-    def some(self, which: Codes) -> Cells:
-        """Only these cells, in order; the others must have no rows."""
-        offsets = np.append(self.offsets[:-1][which], self.offsets[-1:])
-        return Cells(
-            self.rows, self.row_start, self.row_end, offsets, self.start[which], self.end[which]
-        )
-
-    def one(self, cell: int) -> Cells:
-        begin, stop = int(self.offsets[cell]), int(self.offsets[cell + 1])
-        return Cells(
-            self.rows.slice(begin, stop - begin),
-            self.row_start[begin:stop],
-            self.row_end[begin:stop],
-            np.array([0, stop - begin]),
-            self.start[cell : cell + 1],
-            self.end[cell : cell + 1],
-        )
 
 
 class Caller:
@@ -145,7 +96,7 @@ class Caller:
 
     def _each(self, cells: Cells, call: Callable[[int, int, int], Any]) -> Answers:
         """Call for one cell after the other; a failure ends only its own cell."""
-        collector = Collector(self.outputs, self.module.kind == "aggregate", cells.start, cells.end)
+        collector = Collector(self.outputs, self.module.is_aggregate, cells.start, cells.end)
         offsets = cells.offsets.tolist()
         at, size, watch = 0, len(cells), self._watch
         empty_is_null = self._skips
@@ -161,23 +112,23 @@ class Caller:
                         else:
                             collector.add(at, call(at, begin, stop))
                         at += 1
-            except TimeUp:
-                if watch.fired == at:
+            except (TimeUp, Exception) as raised:  # whatever a user's code raises
+                reason = self._failure(raised, at)
+                if reason is not None:
                     collector.forget(at)
-                    collector.failures[at] = f"it took longer than {watch.limit:g} s"
+                    collector.failures[at] = reason
                     at += 1
-            except WrongResult as reason:
-                collector.forget(at)
-                collector.failures[at] = str(reason)
-                at += 1
-            except Exception as reason:  # whatever a user's code raises
-                collector.forget(at)
-                collector.failures[at] = self.reason(reason)
-                at += 1
         return collector.finish()
 
+    def _failure(self, raised: BaseException, at: int) -> str | None:
+        """Why a cell failed; None where the time was up when its call had just ended."""
+        if isinstance(raised, TimeUp):
+            watch = self._watch
+            return f"it took longer than {watch.limit:g} s" if watch.fired == at else None
+        return str(raised) if isinstance(raised, WrongResult) else self.reason(raised)
+
     @staticmethod
-    def reason(raised: Exception) -> str:
+    def reason(raised: BaseException) -> str:
         """The text for an exception that a module raised."""
         text = f"it raised {type(raised).__name__}: {raised}"
         mutation = isinstance(raised, (TypeError, ValueError, AttributeError)) and any(
@@ -202,7 +153,7 @@ class Caller:
     def _one_in_columns(self, cell: Cells) -> Any:
         """The result of one cell, in the form that the collector takes."""
         answers = self._answers(cell)
-        if self.module.kind == "aggregate":
+        if self.module.is_aggregate:
             (value,) = answers.payload.column(0).to_pylist()
             return value
         times = [pa.array(answers.start), pa.array(answers.end)]
@@ -226,7 +177,7 @@ class Caller:
             result = own.compute_groups(rows, cells.offsets, *windows)
         else:
             result = own.results(own.partials(rows, cells.offsets), *windows)
-        if self.module.kind != "aggregate":
+        if not self.module.is_aggregate:
             return self._many(result, cells)
         array = values_of(result, self.outputs.field(0).type)
         if len(array) != size:
@@ -297,13 +248,11 @@ class Caller:
                         watch.at = at
                         states[at] = step(at, cut(offsets[at], offsets[at + 1]))
                         at += 1
-            except TimeUp:
-                if watch.fired == at:
-                    failures[at] = f"it took longer than {watch.limit:g} s"
+            except (TimeUp, Exception) as raised:  # whatever a user's code raises
+                reason = self._failure(raised, at)
+                if reason is not None:
+                    failures[at] = reason
                     at += 1
-            except Exception as reason:  # whatever a user's code raises
-                failures[at] = self.reason(reason)
-                at += 1
         return states, failures
 
     def results(self, states: list[Any], filled: Codes, start: Times, end: Times) -> Answers:
@@ -327,9 +276,6 @@ class Caller:
                 ),
             )
         return self._each(cells, lambda at, _begin, _stop: own.result(states[at]))
-
-    # --------------------------------------------------------------------------------------------
-    # in columns
 
     @property
     def object(self) -> Any:

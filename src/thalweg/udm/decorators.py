@@ -21,11 +21,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError
+from thalweg.errors import PlanError, require_choice
 from thalweg.model.time import Duration, duration_us
 from thalweg.model.type_names import TypeLike, arrow_type
-from thalweg.udm.functions import UserFunction
-from thalweg.udm.module import Module, OutputLike
+from thalweg.udm.functions import ON_ERROR, UserFunction
+from thalweg.udm.module import Kind, Module, OutputLike
 from thalweg.udm.properties import Properties
 from thalweg.udm.registry import DEFAULT, Registry
 
@@ -77,7 +77,7 @@ class _Maker:
 
 
 def _decorator(
-    kind: str,
+    kind: Kind,
     name: str,
     inputs: Inputs,
     output: OutputLike,
@@ -170,8 +170,7 @@ def function(
     than `time_limit`, ends the query (`fail`) or gives null (`null`).
     """
     where = f"function {name!r}"
-    if on_error not in ("fail", "null"):
-        raise PlanError(f"{where}: on_error must be 'fail' or 'null'; got {on_error!r}.")
+    require_choice(on_error, ON_ERROR, f"{where}: on_error")
     limit = None if time_limit is None else duration_us(time_limit, what="time_limit") / 1_000_000
     if limit is not None and limit <= 0:
         raise PlanError(f"{where}: the time limit must be positive; got {time_limit!r}.")

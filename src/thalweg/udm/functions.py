@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from thalweg.expr.user_calls import UserCall, UserFunction
+from thalweg.expr.user_calls import ON_ERROR, UserCall, UserFunction
 
-__all__ = ["UserCall", "UserFunction"]
+__all__ = ["ON_ERROR", "UserCall", "UserFunction"]

@@ -1,7 +1,6 @@
-"""A module: a user's function, aggregate or operator, with all that the system needs to run it.
+"""A module: a user's aggregate or operator, with all that the system needs to run it.
 
     kind         methods                                    per window
-    function     a Python function                          (per event: a value)
     aggregate    compute, or empty / add / result           one value
     operator     the same                                   any number of payloads, or of events
 
@@ -26,22 +25,75 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
+from thalweg.errors import PlanError, TypeMismatchError, did_you_mean, require_choice
 from thalweg.model.type_names import TypeLike, arrow_type
 from thalweg.udm.properties import Properties
 from thalweg.udm.types import ANY, schema_of
 
-__all__ = ["CLIPS", "STAMPS", "TAKES", "Module", "OutputLike", "Params"]
+__all__ = [
+    "CLIPS",
+    "NULLS",
+    "STAMPS",
+    "TAKES",
+    "Clip",
+    "Kind",
+    "Module",
+    "OutputLike",
+    "Params",
+    "Stamp",
+]
+
+Kind: TypeAlias = Literal["aggregate", "operator"]
 
 TAKES = ("values", "rows", "numpy", "arrow", "pandas", "polars")
 """The shape of a module's input: tuple of values (of tuples, for several inputs), tuple of
 read-only mappings, arrays, tables."""
-CLIPS = ("none", "left", "right", "full")
-STAMPS = ("align", "keep", "clip", "time-bound", "unrestricted")
+NULLS = ("keep", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Where the lifetimes that a module sees are cut."""
+
+    at_start: bool
+    """At the start of the window."""
+    at_end: bool
+    """At the end of the window."""
+
+
+CLIPS: Mapping[str, Clip] = {
+    "none": Clip(at_start=False, at_end=False),
+    "left": Clip(at_start=True, at_end=False),
+    "right": Clip(at_start=False, at_end=True),
+    "full": Clip(at_start=True, at_end=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """How long the output of a module lives."""
+
+    by_window: bool = False
+    """As long as the window, whatever the module says."""
+    within_window: bool = False
+    """Never longer than the window."""
+    before_window: bool = False
+    """Output may start before the window does."""
+    from_change: bool = False
+    """A change at a time t changes no output before t."""
+
+
+STAMPS: Mapping[str, Stamp] = {
+    "align": Stamp(by_window=True, within_window=True),
+    "keep": Stamp(),
+    "clip": Stamp(within_window=True),
+    "time-bound": Stamp(from_change=True),
+    "unrestricted": Stamp(before_window=True),
+}
 
 OutputLike: TypeAlias = "TypeLike | Mapping[str, TypeLike] | pa.Schema | Callable[[pa.Schema], Any]"
 Params: TypeAlias = tuple[tuple[str, Any], ...]
@@ -51,7 +103,7 @@ Params: TypeAlias = tuple[tuple[str, Any], ...]
 class Module:
     name: str
     """With its namespace, as in `finance.vwap`."""
-    kind: str
+    kind: Kind
     make: Callable[..., Any]
     """Called with the initialisation parameters; what it returns has the methods."""
     output: OutputLike
@@ -74,24 +126,14 @@ class Module:
 
     def __post_init__(self) -> None:
         where = f"module {self.name!r}"
-        for value, choices, what in (
-            (self.takes, TAKES, "takes"),
-            (self.clip, CLIPS, "clip"),
-            (self.stamp, STAMPS, "stamp"),
-        ):
-            if value not in choices:
-                raise PlanError(
-                    f"{where}: {what} must be one of "
-                    f"{', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
-                )
-        if self.nulls not in ("keep", "skip"):
-            raise PlanError(f"{where}: nulls must be 'keep' or 'skip'; got {self.nulls!r}.")
+        require_choice(self.takes, TAKES, f"{where}: takes")
+        require_choice(self.clip, CLIPS, f"{where}: clip")
+        require_choice(self.stamp, STAMPS, f"{where}: stamp")
+        require_choice(self.nulls, NULLS, f"{where}: nulls")
         self._check_methods(where)
         self._check_time(where)
 
     def _check_methods(self, where: str) -> None:
-        if self.kind == "function":
-            return
         methods = self.methods
         one_of = {"compute", "compute_groups", "add", "partials"} & methods
         if not one_of:
@@ -112,18 +154,19 @@ class Module:
                 raise PlanError(
                     f"{where} has {trigger}() but no {min(missing)}(); the two go together."
                 )
-        if "partials" in methods and self.kind != "aggregate":
+        if "partials" in methods and not self.is_aggregate:
             raise PlanError(
                 f"{where}: partials() are for aggregates; an operator has compute_groups()."
             )
 
     def _check_time(self, where: str) -> None:
-        if self.stamp != "align" and not self.time_sensitive:
+        stamp = STAMPS[self.stamp]
+        if not stamp.by_window and not self.time_sensitive:
             raise PlanError(
                 f"{where}: only a time-sensitive module stamps its output; say time_sensitive=True,"
                 " or leave stamp= out."
             )
-        if self.properties.time_bound and self.stamp != "time-bound":
+        if self.properties.time_bound and not stamp.from_change:
             raise PlanError(
                 f"{where}: time_bound=True goes with stamp='time-bound'; its stamp is "
                 f"{self.stamp!r}."
@@ -148,6 +191,11 @@ class Module:
     @property
     def short_name(self) -> str:
         return self.name.rpartition(".")[2]
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether it gives one value for each window, not any number of rows."""
+        return self.kind == "aggregate"
 
     @property
     def incremental(self) -> bool:
@@ -190,7 +238,7 @@ class Module:
         found: Any = self.output
         if callable(found) and not isinstance(found, pa.DataType):
             found = found(inputs)
-        if self.kind == "aggregate":
+        if self.is_aggregate:
             if isinstance(found, (Mapping, pa.Schema)):
                 raise TypeMismatchError(
                     f"{where}: an aggregate gives one value; say its type, or make it an operator."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import column_of
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Codes, Rows, concat_rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.udm.events import Event

@@ -21,7 +21,7 @@ from thalweg import spark as ts
 from thalweg.errors import ThalwegError
 from thalweg.model.cht import Row
 from thalweg.plan.nodes import Source, find
-from thalweg.shards.query_registry import HostedQuery, QueryRegistry, queries_at
+from thalweg.shards.host.query_registry import HostedQuery, QueryRegistry, queries_at
 from thalweg.spark import SparkHost
 from thalweg.stream import Stream
 

@@ -15,8 +15,8 @@ from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 from pyspark.daemon import manager
 from pyspark.serializers import SpecialLengths
 
-from thalweg.spark import dispatcher
-from thalweg.spark.holders import share_holders
+from thalweg.spark.processes import dispatcher
+from thalweg.spark.processes.holders import share_holders
 
 ANSWER, WAIT, FAIL, CRASH, BROADCAST = range(5)
 

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.spark.test_class_archive import ended_program
-from thalweg.spark.class_archive import SWITCH, archive_file, has_archive, note_file, refusal
+from thalweg.spark.processes.class_archive import (
+    SWITCH,
+    archive_file,
+    has_archive,
+    note_file,
+    refusal,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -26,6 +26,7 @@ from statistics import median
 import pytest
 
 from tests.merge.deployment import Deployment
+from thalweg.cli.ha_requests import Start
 from thalweg.io.element_log import ElementLogReader
 from thalweg.model.time import MIN_TIME
 
@@ -182,7 +183,7 @@ def test_replicas_on_spark_and_the_merge_are_killed(tmp_path: Path) -> None:
             share = (KILLS * stretch // STRETCHES, FRONT_KILLS * stretch // STRETCHES)
             run.with_kills(*share)
             if stretch == (STRETCHES + 1) // 2:
-                made.place.ask({"start": str(tmp_path / "old.py"), "n": 1, "candidate": False})
+                made.place.ask(Start(str(tmp_path / "old.py"), 1))
                 made.until(lambda: len(made.place.supervised().replicas) == 4)
         while len(made.healthy()) < 4:
             made.step()

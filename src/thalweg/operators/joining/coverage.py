@@ -31,7 +31,7 @@ from thalweg.operators.joining.outer import OuterKernel
 from thalweg.operators.joining.pieces import Cover, RowSpans, pieces_of, revised_pieces
 from thalweg.plan.nodes import Join
 from thalweg.state import Hits
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 
 __all__ = ["CoverageKernel"]
 
@@ -154,14 +154,14 @@ class CoverageKernel(OuterKernel):
             self._drop(both, lambda port: self._held[port].drop_groups(group, past))
         self._state.tidy()
 
-    def _drop(self, both: Progress, drop: Callable[[int], list[Columns]]) -> None:
+    def _drop(self, both: Progress, drop: Callable[[int], list[RowColumns]]) -> None:
         """Drop rows of both sides, and note in what remains of a preserved side what they
         covered."""
         for port, dropped in enumerate((drop(0), drop(1))):
             if dropped and self._preserved[1 - port]:
-                self._settle(1 - port, Columns.concat(dropped), both)
+                self._settle(1 - port, RowColumns.concat(dropped), both)
 
-    def _settle(self, port: int, ended: Columns, both: Progress) -> None:
+    def _settle(self, port: int, ended: RowColumns, both: Progress) -> None:
         """Note in the rows of one side that rows of the other covered what remains of them: where
         they are settled, and where the piece that is open then began."""
         promised = self._state.promised_to(0, both, ended.payload)

@@ -7,8 +7,6 @@ in the index, where the group is named by columns that are keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
@@ -20,15 +18,16 @@ from thalweg.operators.group_promises import (
     promised_groups,
     promises_of_rows,
 )
+from thalweg.operators.indexed_arrangements import IndexedArrangements
 from thalweg.operators.joining.matching import KeyedSide
-from thalweg.state import Arrangement, Hits, KeyIndex, Slices, StateSize
+from thalweg.state import Arrangement, Hits, KeyIndex
 
 __all__ = ["KeyedState"]
 
 _SIDES = ("left", "right")
 
 
-class KeyedState:
+class KeyedState(IndexedArrangements):
     def __init__(
         self,
         sides: tuple[KeyedSide, KeyedSide],
@@ -43,29 +42,16 @@ class KeyedState:
         self._same = same
         self.keys = (*sides[0].key_names, *same)
         self._fields = [sides[0].schema.field(name) for name in self.keys]
-        self.index = KeyIndex(self._fields)
         schemas = schemas or (sides[0].schema, sides[1].schema)
-        self.held = tuple(
-            Arrangement(schema, self.groups, marks=count, what=what)
-            for schema, count in zip(schemas, marks, strict=True)
-        )
+        held = {
+            name: Arrangement(schema, self.groups, marks=count, what=what)
+            for name, schema, count in zip(_SIDES, schemas, marks, strict=True)
+        }
+        super().__init__(KeyIndex(self._fields), held)
 
     def groups(self, rows: Rows) -> Codes:
         """The number of each row's key."""
         return self.index.numbers([rows.column(name) for name in self.keys], rows.num_rows)
-
-    def tidy(self) -> None:
-        """Forget keys without rows, when the index has doubled."""
-        if self.index.is_untidy:
-            used = np.union1d(self.held[0].groups(), self.held[1].groups())
-            moved = self.index.keep(used)
-            for held in self.held:
-                held.renumber(moved)
-
-    def clear(self) -> None:
-        for held in self.held:
-            held.clear()
-        self.index.clear()
 
     def _key_columns(self, port: int, progress: Progress) -> list[str] | None:
         """The keys that the columns of promises for groups are; None where one is no key."""
@@ -111,18 +97,3 @@ class KeyedState:
         if columns is None:
             return np.full(rows.num_rows, progress.cti)
         return promises_of_rows(progress, rows, columns)
-
-    def snapshot(self) -> Slices:
-        return {
-            name: rows
-            for side, held in zip(_SIDES, self.held, strict=True)
-            for name, rows in held.snapshot(side).items()
-        }
-
-    def restore(self, slices: Mapping[str, Rows]) -> None:
-        self.index.clear()
-        for side, held in zip(_SIDES, self.held, strict=True):
-            held.restore(side, slices)
-
-    def size(self) -> StateSize:
-        return self.held[0].size() + self.held[1].size()

@@ -66,8 +66,7 @@ class MatchJoinKernel(OuterKernel):
 
     def _change(self, port: int, delta: Delta) -> list[Delta]:
         other = 1 - port
-        can_match = self._matchable(port, delta)
-        probes = np.flatnonzero(can_match)
+        probes = np.flatnonzero(self._sides[port].matchable(delta.payload))
         group = np.zeros(len(delta), np.int64)
         group[probes] = self._state.groups(delta.payload.take(pa.array(probes)))
         found = self._held[other].find(group[probes], delta.start[probes], delta.end[probes])
@@ -95,12 +94,6 @@ class MatchJoinKernel(OuterKernel):
     def _shown(self, count: Times) -> Bools:
         """Whether a row with so many matches is part of the answer by itself."""
         return count > 0 if self._node.kind.left_matched else count == 0
-
-    def _matchable(self, port: int, delta: Delta) -> Bools:
-        valid = np.ones(len(delta), np.bool_)
-        for name in self._sides[port].key_names:
-            valid &= delta.payload.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return valid
 
     def _alone_rows(self, port: int, rows: Delta, weight: Times) -> Delta:
         """Rows of one side by themselves, as often as the weights say."""

@@ -61,18 +61,19 @@ class KeyedSide:
                 pa.RecordBatch.from_arrays([*changes.payload.columns, *made], schema=self.schema)
             )
         if only_matchable and any(keyed.payload.column(name).null_count for name in self.key_names):
-            return keyed.filter(self._with_keys(keyed))
+            return keyed.filter(self.matchable(keyed.payload))
         return keyed
 
     def unmatchable(self, delta: Delta) -> Delta:
         """The changes of rows with a null key, without their keys."""
         keyed = self.project(delta)
-        return delta.filter(~self._with_keys(keyed))
+        return delta.filter(~self.matchable(keyed.payload))
 
-    def _with_keys(self, keyed: Delta | Revision) -> Bools:
-        valid = np.ones(len(keyed), np.bool_)
+    def matchable(self, keyed: Rows) -> Bools:
+        """Which rows, with their keys, have none that is null."""
+        valid = np.ones(keyed.num_rows, np.bool_)
         for name in self.key_names:
-            valid &= keyed.payload.column(name).is_valid().to_numpy(zero_copy_only=False)
+            valid &= keyed.column(name).is_valid().to_numpy(zero_copy_only=False)
         return valid
 
     def payload(self, rows: Rows) -> Rows:

@@ -35,18 +35,18 @@ import pyarrow as pa
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Bools, Codes, Rows
-from thalweg.model.sorting import distinct, sort_pairs
-from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
+from thalweg.model.sorting import distinct
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT, distinct_digests
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.count_moves import CountMoves
 from thalweg.operators.merging.digest_table import grown
+from thalweg.operators.merging.end_columns import EndColumns
 from thalweg.operators.merging.end_counts import EndCounts
 from thalweg.operators.merging.fewest_adjusts import differences, fewest_adjusts
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
-from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
     Alignment,
     MergeInput,
@@ -54,8 +54,10 @@ from thalweg.operators.merging.level import (
     first_row,
     show_end,
 )
+from thalweg.operators.merging.settled_rows import SettledRows
 from thalweg.operators.merging.slot_ranges import Slots, as_slice, listed
-from thalweg.state.pages import Pages, read_pages, read_whole
+from thalweg.operators.merging.top_tier import TopTier
+from thalweg.state.pages import Pages, read_pages
 
 __all__ = ["CountedLevel"]
 
@@ -72,26 +74,23 @@ class CountedLevel(IndexedLevel):
         self.kept: EndCounts | None = None
         self.end_pages = Pages()
 
-    @classmethod
-    def climb(cls, below: KeyedLevel) -> CountedLevel:
-        """The same index with a third tier, from a merge at R3."""
-        level = cls(below.schema, Identity(below.schema))
-        level.top, level.settled = below.top, below.settled
-        used = below.top.used()
-        level.pages.touch(used)
-        level.end_pages.touch(used)
-        for ends in below.ends.inputs:
-            level._attach()
-            _copy(level.counts[-1], used, ends[used])
-        _copy(level.out, used, below.ends.out[used])
-        if below.ends.kept is not None:
-            level.kept = EndCounts()
-            _copy(level.kept, used, below.ends.kept[used])
-        level._grow()
-        level.out_total[used] = below.ends.out[used] != ABSENT
-        for total, ends in zip(level.totals, below.ends.inputs, strict=True):
-            total[used] = ends[used] != ABSENT
-        return level
+    def take_over(self, top: TopTier, settled: SettledRows, ends: EndColumns) -> None:
+        """Go on with the index of a merge at R3, its ends as entries of the third tier."""
+        self.top, self.settled = top, settled
+        used = top.used()
+        self.pages.touch(used)
+        self.end_pages.touch(used)
+        for _ in ends.inputs:
+            self._attach()
+        self._grow()
+        tiers = [(self.out, self.out_total, ends.out)]
+        tiers += zip(self.counts, self.totals, ends.inputs, strict=True)
+        for counts, total, column in tiers:
+            _count_ends(counts, used, column[used])
+            total[used] = column[used] != ABSENT
+        if ends.kept is not None:
+            self.kept = EndCounts()
+            _count_ends(self.kept, used, ends.kept[used])
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -207,6 +206,9 @@ class CountedLevel(IndexedLevel):
         most = np.max([self.totals[other.column][slots] for other in outlook.inputs], axis=0)
         return int((most - self.totals[leader.column][slots]).sum())
 
+    def _row_counts(self, slots: Codes) -> Codes:
+        return np.array([int(total[slots].sum()) for total in self.totals])
+
     def _last_ends(self, slots: Slots) -> Times:
         return _latest(self.out, listed(slots))
 
@@ -274,23 +276,6 @@ class CountedLevel(IndexedLevel):
         if self.kept is not None:
             self.kept.remove(slots)
 
-    def _disagree(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> None:
-        slot = slots[:1]
-        payload = self.top.payloads.take(slot).to_pylist()[0]
-        agreeing = [
-            member
-            for member in outlook.inputs
-            if member is not leader and self.totals[member.column][slot] == self.out_total[slot]
-        ]
-        outlook.disagreement(
-            leader,
-            agreeing,
-            (payload, int(self.top.start[slot[0]])),
-            f"{leader.name!r} has {self._described(leader, slot)}, the output "
-            f"{self._described(None, slot)}",
-            len(distinct(slots)),
-        )
-
     # ------------------------------------------------------------------------------------------
     # policies
 
@@ -301,7 +286,7 @@ class CountedLevel(IndexedLevel):
         policy = outlook.policy
         settled = np.broadcast_to(outlook.settled_at(slots), len(slots))
         free = self.top.start[slots] >= settled
-        if policy.revise == "every" or (policy.revise == "leader" and member is outlook.leader):
+        if outlook.follows(member):
             wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
             plan = fewest_adjusts(len(slots), wanted, shown, INFINITY, exactly=True)
             comes, goes = plan.end == ABSENT, plan.new_end == ABSENT
@@ -309,11 +294,11 @@ class CountedLevel(IndexedLevel):
                 np.where(comes, INFINITY, plan.end), np.where(goes, INFINITY, plan.new_end)
             )
             legal = free[plan.row] | (~comes & ~goes & (lowest >= settled[plan.row]))
-            if not self._may_show(member, outlook):
+            if not self._may_insert(member, outlook):
                 legal &= ~comes
             plan = plan.filter(legal)
             return self._carry_out(slots[plan.row], plan.end, plan.new_end)
-        if not self._may_show(member, outlook):
+        if not self._may_insert(member, outlook):
             return Batch.empty(self.schema)
         missing = self.totals[member.column][slots] - self.out_total[slots]
         if policy.insert == "share":
@@ -325,34 +310,14 @@ class CountedLevel(IndexedLevel):
         chosen, ends = self._newest(member, slots[some], missing[some])
         return self._carry_out(chosen, np.full(len(chosen), ABSENT), ends)
 
-    def _may_show(self, member: MergeInput, outlook: Outlook) -> bool:
-        policy, inputs = outlook.policy.insert, outlook.inputs
-        if policy == "leader":
-            return member is outlook.leader
-        if policy == "highest start":
-            return member.highest_start >= max(other.highest_start for other in inputs)
-        if policy == "most unfrozen":
-            slots = self.top.unfrozen()
-            most = max(int(self.totals[other.column][slots].sum()) for other in inputs)
-            return int(self.totals[member.column][slots].sum()) >= most
-        return policy != "half frozen"
-
     def _newest(self, member: MergeInput, slots: Codes, missing: Codes) -> tuple[Codes, Times]:
         """For each slot as many of the input's ends as the output lacks: first those that the
         output does not have, of these the latest."""
         wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
-        at = np.concatenate([wanted[0], shown[0]])
-        end = np.concatenate([wanted[1], shown[1]])
-        weight = np.concatenate([wanted[2], -shown[2]])
-        order = sort_pairs(at, end)
-        at, end, weight = at[order], end[order], weight[order]
-        new = np.ones(len(at), np.bool_)
-        new[1:] = (at[1:] != at[:-1]) | (end[1:] != end[:-1])
-        total = np.add.reduceat(weight, np.flatnonzero(new)) if len(at) else weight
-        at, end = at[new], end[new]
-        surplus = total > 0
-        at = np.repeat(at[surplus], total[surplus])[::-1]
-        end = np.repeat(end[surplus], total[surplus])[::-1]
+        at, end, more = differences(shown, wanted)
+        surplus = more > 0
+        at = np.repeat(at[surplus], more[surplus])[::-1]
+        end = np.repeat(end[surplus], more[surplus])[::-1]
         # `at` falls from here on; the rank of each within its slot is its distance to the first
         first = np.ones(len(at), np.bool_)
         first[1:] = at[1:] != at[:-1]
@@ -398,16 +363,10 @@ class CountedLevel(IndexedLevel):
             self._attach()
         self.pages.restore(slices, "rows")
         self.end_pages.restore(slices, "ends")
-        rows = read_whole("rows", slices)
-        if rows is None:
+        pages = read_pages(slices, "rows")
+        if not pages:
             return
-        payload = pa.RecordBatch.from_arrays(rows.columns[3:], schema=self.schema)
-        slots, start, open_ = (
-            np.array(rows.column(at).to_numpy(zero_copy_only=False)) for at in range(3)
-        )
-        batch = Batch(payload, start, start)
-        self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
-        self._grow()
+        slots, is_open = self._restore_rows(pages)
         tiers = {-1: (self.out, self.out_total)}
         tiers |= dict(enumerate(zip(self.counts, self.totals, strict=True)))
         for page in read_pages(slices, "ends"):
@@ -420,13 +379,7 @@ class CountedLevel(IndexedLevel):
                 counts, total = tiers[number]
                 counts.add(slot[own], end[own], count[own])
                 np.add.at(total, slot[own], count[own])
-        self.top.open[slots] = open_
-        self.top.queue(slots[open_])
-        self.top.reach(settled)
-        late = slots[~open_]
-        last = self._last_ends(late)
-        keys = np.where(last == ABSENT, self.top.start[late], last)
-        self.settled.add(late, np.minimum(keys, MAX_TIME))
+        self._restore_settled(slots, is_open, settled)
 
     def state_size(self) -> StateSize:
         bytes_ = self.top.nbytes + self.settled.nbytes + self.out.nbytes + self.out_total.nbytes
@@ -435,7 +388,8 @@ class CountedLevel(IndexedLevel):
         return StateSize(len(self.top), bytes_)
 
 
-def _copy(counts: EndCounts, slots: Codes, ends: Times) -> None:
+def _count_ends(counts: EndCounts, slots: Codes, ends: Times) -> None:
+    """Count the ends of rows, each once; ABSENT is none."""
     there = ends != ABSENT
     counts.add(slots[there], ends[there], np.ones(int(there.sum()), np.int64))
 

@@ -10,6 +10,7 @@ its own cells and in those beside them.
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import product
 
 import numpy as np
@@ -50,6 +51,12 @@ class Identity:
                 f"merge: tolerance= compares at most {_MOST_FLOATS} columns of floats; there are "
                 f"{len(floats)}. Round some of them before the merge."
             )
+
+    def without_groups(self) -> Identity:
+        """The same rows, none of which are versions of one answer."""
+        identity = copy(self)
+        identity.groups = ()
+        return identity
 
     def of_rows(self, batch: Batch, top: TopTier) -> Digests:
         """The digest of each row's payload and start; of a row that is held up to the tolerance,

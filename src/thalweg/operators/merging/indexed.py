@@ -4,7 +4,7 @@ rows that wait for slower inputs to confirm them (see `settled_rows`)."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pyarrow as pa
 from thalweg.model.batch import Batch
 from thalweg.model.digests import Digests
 from thalweg.model.progress import Scope
-from thalweg.model.rows import Bools, Codes, Rows, take_rows
+from thalweg.model.rows import Bools, Codes, Rows, concat_rows, take_rows
+from thalweg.model.sorting import distinct
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.merging.chains import ABSENT
 from thalweg.operators.merging.identity import Identity
@@ -118,6 +119,26 @@ class IndexedLevel(MergeLevel):
             member, touched if there.all() else part_of(touched, where(there)), outlook
         )
 
+    def _may_insert(self, member: MergeInput, outlook: Outlook) -> bool:
+        """Whether the policy of location 2 lets an input show new rows. With "share" it depends on
+        the row, too."""
+        match outlook.policy.insert:
+            case "leader":
+                return member is outlook.leader
+            case "half frozen":
+                return False  # `advance` shows a row when it gets half frozen
+            case "highest start":
+                return member.highest_start >= max(each.highest_start for each in outlook.inputs)
+            case "most unfrozen":
+                counts = self._row_counts(self.top.unfrozen())
+                return bool(counts[member.column] >= counts.max())
+            case "first seen" | "share":
+                return True
+
+    @abstractmethod
+    def _row_counts(self, slots: Codes) -> Codes:
+        """By column of an input: how many rows it has in these slots."""
+
     def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
         if "leader" not in (outlook.policy.insert, outlook.policy.revise):
             return None
@@ -182,13 +203,17 @@ class IndexedLevel(MergeLevel):
             self._drop(slots)
             return
         slots = listed(slots)
-        last = self._last_ends(slots)
-        keys = np.minimum(np.where(last == ABSENT, self.top.start[slots], last), MAX_TIME)
+        keys = self._settled_keys(slots)
         self.settled.add(slots, keys)
         self.pages.touch(slots)
         for member in outlook.inputs:
             self._judge(member, slots[keys < member.cti], outlook)
         self.release(outlook)
+
+    def _settled_keys(self, slots: Codes) -> Times:
+        """The times beyond which an input has confirmed each of these rows."""
+        last = self._last_ends(slots)
+        return np.minimum(np.where(last == ABSENT, self.top.start[slots], last), MAX_TIME)
 
     def compare(self, member: MergeInput, since: int, outlook: Outlook) -> None:
         if not len(self.settled):
@@ -229,19 +254,29 @@ class IndexedLevel(MergeLevel):
         last = int(self._last_ends(slot)[0])
         start = int(self.top.start[slot[0]])
         other = outlook.settled_by(start if last == ABSENT else last)
-        outlook.alarms.append(
-            Alarm(
-                "disagreement",
-                member.name,
-                other,
-                self.top.payloads.take(slot).to_pylist()[0],
-                start,
-                f"merge: inputs {member.name!r} and {other!r} disagree about "
-                f"{self.top.payloads.take(slot).to_pylist()[0]} from {start}: {member.name!r} has "
-                f"{self._described(member, slot)}, and {other!r} has settled "
-                f"{self._described(None, slot)} ({int(differs.sum())} rows in all).",
-            )
+        payload = self.top.payloads.take(slot).to_pylist()[0]
+        text = (
+            f"merge: inputs {member.name!r} and {other!r} disagree about {payload} from {start}: "
+            f"{member.name!r} has {self._described(member, slot)}, and {other!r} has settled "
+            f"{self._described(None, slot)} ({int(differs.sum())} rows in all)."
         )
+        outlook.alarms.append(Alarm("disagreement", member.name, other, payload, start, text))
+
+    def _disagree(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> None:
+        """Alarm that the leader differs about rows that are settled."""
+        slots = distinct(slots)
+        slot = slots[:1]
+        row = self.top.payloads.take(slot).to_pylist()[0], int(self.top.start[slot[0]])
+        agreeing = [
+            member
+            for member in outlook.inputs
+            if member is not leader and not self._differs(member, slot)[0][0]
+        ]
+        ends = (
+            f"{leader.name!r} has {self._described(leader, slot)}, the output "
+            f"{self._described(None, slot)}"
+        )
+        outlook.disagreement(leader, agreeing, row, ends, len(slots))
 
     @abstractmethod
     def _differs(self, member: MergeInput, slots: Codes) -> tuple[Bools, Times]:
@@ -250,6 +285,36 @@ class IndexedLevel(MergeLevel):
     @abstractmethod
     def _described(self, member: MergeInput | None, slot: Codes) -> str:
         """In words: the ends of a row in an input, or in the output."""
+
+    # ------------------------------------------------------------------------------------------
+    # state
+
+    def _restore_rows(self, pages: Sequence[Rows]) -> tuple[Codes, Bools]:
+        """Put the rows of saved pages, which begin with slot, start and whether the row is open and
+        end with the payload, into the empty top tier: their slots, and which are open."""
+        width = len(self.schema)
+        parts = [
+            pa.RecordBatch.from_arrays(page.columns[-width:], schema=self.schema) for page in pages
+        ]
+        payload = concat_rows(parts, self.schema)
+        slots, start, is_open = (
+            np.concatenate([page.column(at).to_numpy(zero_copy_only=False) for page in pages])
+            for at in range(3)
+        )
+        batch = Batch(payload, start, start)
+        self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
+        self._grow()
+        self._added(slots, payload, start)
+        return slots, is_open
+
+    def _restore_settled(self, slots: Codes, is_open: Bools, settled: int) -> None:
+        """Queue the rows that are open, up to what the output had settled; the others wait to be
+        confirmed."""
+        self.top.open[slots] = is_open
+        self.top.queue(slots[is_open])
+        self.top.reach(settled)
+        late = slots[~is_open]
+        self.settled.add(late, self._settled_keys(late))
 
 
 def elements_at(batch: Batch, positions: Slots) -> Batch:

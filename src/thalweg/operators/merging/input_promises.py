@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from thalweg.errors import LateEventError, LifetimeError
 from thalweg.model.batch import Batch
-from thalweg.model.progress import Progress, Scope, progress_of_text, progress_text, scope_values
+from thalweg.model.progress import Progress, Scope, scope_values
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import encode
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times

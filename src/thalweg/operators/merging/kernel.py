@@ -21,56 +21,43 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import PlanError, StateError
 from thalweg.model.batch import Batch
-from thalweg.model.progress import (
-    Progress,
-    Scope,
-    pack_scope,
-    progress_of_text,
-    progress_text,
-    unpack_scope,
-)
+from thalweg.model.packed_values import pack_scope, unpack_scope
+from thalweg.model.progress import Progress, Scope
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.merging.counted import CountedLevel
+from thalweg.operators.merging.figures import MergeFigures
 from thalweg.operators.merging.group_promises import GroupPromises
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.input_promises import InputPromises, check_batch
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
-    Alarm,
     BrokenLevelError,
     MergeInput,
     MergeLevel,
     Outlook,
 )
-from thalweg.operators.merging.ordered import (
-    InOrderLevel,
-    RunDigestLevel,
-    RunOrderLevel,
-    StrictLevel,
-)
+from thalweg.operators.merging.next_promise import next_group_promise, next_promise
+from thalweg.operators.merging.ordered import IN_ORDER_LEVELS
 from thalweg.operators.rows.in_order import canonical_order
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.merging import Broken, Level, MergePolicy, check_merge
 
 __all__ = ["MergeKernel"]
 
-_ALARMS_KEPT = 100
-
-CAUSES = ("promise", "policy", "other leader")
-
 
 class MergeKernel(Operator):
     """
-    >>> from thalweg.model.batch import batches_of, elements_of
+    >>> from thalweg.model.element_batches import batches_of, elements_of
     >>> from thalweg.model import adjust, cti, insert
     >>> schema = pa.schema([("p", pa.string())])
     >>> merge = MergeKernel(schema, ("left", "right"))
@@ -98,7 +85,7 @@ class MergeKernel(Operator):
         self.schema = schema
         self.policy = MergePolicy() if policy is None else policy
         self.broken = broken
-        self._sort = sort and level in ("R0", "R1", "R2")
+        self._sort = sort and level in IN_ORDER_LEVELS
         check_merge(schema, level, groups, tolerance, broken)
         self.identity = Identity(schema, groups, tolerance)
         self.level = self._level(level)
@@ -110,31 +97,20 @@ class MergeKernel(Operator):
         self._history: list[tuple[int, str]] = []
         self.on_settled: Callable[[], None] | None = None
         """Called when the output has promised more: rows that end before that are not wanted."""
-        self.alarms: list[Alarm] = []
-        self.alarm_count = 0
+        self.figures = MergeFigures()
         self.cut: list[str] = []
         """The inputs that had to leave because they were not what the level needs."""
-        self.inserts_out = self.adjusts_out = self.removals_out = 0
-        self.left_out = 0
-        """Rows of other inputs that the inputs that led did not have."""
-        self.caused = dict.fromkeys(CAUSES, 0)
-        """Adjusts and removals of the output, by what made them necessary."""
         for name in inputs:
             self.attach(name)
         self.ports = len(inputs)
 
     def _level(self, level: Level) -> MergeLevel:
         holds = self.policy.missing == "keep" or self.broken == "climb"
-        if level == "R4":
-            return CountedLevel(self.schema, self.identity)
-        if level == "R3" or holds:
-            return KeyedLevel(self.schema, self.identity)
-        kinds: dict[Level, type[InOrderLevel]] = {
-            "R0": StrictLevel,
-            "R1": RunOrderLevel,
-            "R2": RunDigestLevel,
-        }
-        return kinds[level](self.schema)
+        in_order = None if holds else IN_ORDER_LEVELS.get(level)
+        if in_order is not None:
+            return in_order(self.schema)
+        indexed = CountedLevel if level == CountedLevel.name else KeyedLevel
+        return indexed(self.schema, self.identity)
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -160,7 +136,7 @@ class MergeKernel(Operator):
         outlook = self._outlook()
         outlook.leaving = self._promises.leave(name)
         self.level.detach(member, outlook)
-        self._take_notes(outlook)
+        self.figures.note(outlook)
         if self.leader is member:
             self.leader = None
         return self._progress([])
@@ -186,13 +162,15 @@ class MergeKernel(Operator):
         try:
             self.level.update(member, batch, outlook)
         except BrokenLevelError as reason:
-            if isinstance(self.level, KeyedLevel):
-                self._climb(member, str(reason))
+            level = self.level.climb()
+            if level is not None:
+                self.figures.note_broken(member, f"{reason} The merge goes on at {level.name}.")
+                self.level = level
                 return self.push(name, batch)
-            self._raise_alarm(member, str(reason))
+            self.figures.note_broken(member, str(reason))
             self.cut.append(name)
             return self.detach(name)
-        self._take_notes(outlook)
+        self.figures.note(outlook)
         member.elements += len(batch)
         member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
         if len(batch):
@@ -208,7 +186,7 @@ class MergeKernel(Operator):
         if member.cti > before and self.policy.settled == "compare":
             outlook = self._outlook()
             self.level.compare(member, before, outlook)
-            self._take_notes(outlook)
+            self.figures.note(outlook)
         return out
 
     def _progress(
@@ -221,22 +199,26 @@ class MergeKernel(Operator):
         require. Promises for groups are looked at for some groups, or for all."""
         joined = False
         while True:
-            furthest, time = self._next_promise()
+            furthest, time = next_promise(self.inputs.values(), self.leader, self.policy)
             if furthest is None or time <= self.settled:
                 break
             self._lead(furthest, parts)
             outlook = self._outlook()
-            parts.append(self._due_to("promise", self.level.advance(furthest, time, outlook)))
+            parts.append(
+                self.figures.count_cause("promise", self.level.advance(furthest, time, outlook))
+            )
             self._settle(furthest, time)
-            self._take_notes(outlook)
+            self.figures.note(outlook)
             if not self._let_join(time, parts):
                 break
             joined = True
         promised = self._promise_groups(None if joined else scopes, parts)
         if member is not None:
-            parts.append(self._due_to("policy", self.level.show(member, self._outlook())))
+            parts.append(
+                self.figures.count_cause("policy", self.level.show(member, self._outlook()))
+            )
         out = Batch.concat(parts, self.schema)
-        self._count(out)
+        self.figures.count(out)
         return out.with_progress(self.groups.progress(self.settled, promised))
 
     def _let_join(self, time: int, parts: list[Batch]) -> bool:
@@ -246,7 +228,7 @@ class MergeKernel(Operator):
             member.joined = True
             outlook = self._outlook()
             sent = self.level.join(member, outlook)
-            self._take_notes(outlook)
+            self.figures.note(outlook)
             parts += [] if sent is None else [sent]
         return bool(waiting)
 
@@ -286,33 +268,22 @@ class MergeKernel(Operator):
         every = self._promises.scopes()
         promises: dict[str, dict[Scope, int]] = {}
         for scope in every if scopes is None else every.intersection(scopes):
-            leader, time = self._next_group_promise(scope)
+            promised = {
+                name: max(member.cti, self._promises.of(name, scope))
+                for name, member in self.inputs.items()
+            }
+            before = self.groups.leaders.get(scope)
+            leader, time = next_group_promise(self.inputs, promised, before, self.policy)
             if leader and time > max(self.settled, self.groups.promised.get(scope, MIN_TIME)):
                 promises.setdefault(leader, {})[scope] = time
         for name, times in promises.items():
             outlook = self._outlook()
             batch = self.level.advance_groups(self.inputs[name], times, outlook)
-            parts.append(self._due_to("promise", batch))
-            self._take_notes(outlook)
+            parts.append(self.figures.count_cause("promise", batch))
+            self.figures.note(outlook)
             self.groups.promise(times)
             self.groups.leaders.update(dict.fromkeys(times, name))
         return {scope: time for times in promises.values() for scope, time in times.items()}
-
-    def _next_group_promise(self, scope: Scope) -> tuple[str | None, int]:
-        """The input whose promise for a group is the output's, and how far it goes."""
-        promised = {
-            name: max(member.cti, self._promises.of(name, scope))
-            for name, member in self.inputs.items()
-        }
-        joined = {name: time for name, time in promised.items() if self.inputs[name].joined}
-        if not joined:
-            return None, MIN_TIME
-        best = max(joined.values())
-        before = self.groups.leaders.get(scope, "")
-        leader = before if joined.get(before) == best else max(joined, key=lambda n: joined[n])
-        if self.policy.missing == "keep":
-            best = min(max(time, self.inputs[name].since) for name, time in promised.items())
-        return leader, best if best == INFINITY else best - self.policy.lag
 
     def _lead(self, member: MergeInput, parts: list[Batch]) -> None:
         if self.leader is member or not member.joined:
@@ -321,59 +292,7 @@ class MergeKernel(Operator):
         outlook = self._outlook()
         follow = self.level.refollow(member, outlook)
         if follow is not None:
-            parts.append(self._due_to("other leader", follow))
-
-    def _next_promise(self) -> tuple[MergeInput | None, int]:
-        """The input whose promise is the output's, and how far it goes."""
-        joined = [member for member in self.inputs.values() if member.joined]
-        if not joined:
-            return None, MIN_TIME
-        if self.policy.missing == "keep":
-            time = min(member.promise for member in self.inputs.values())
-            furthest = max(joined, key=lambda member: member.cti)
-        else:
-            best = max(member.cti for member in joined)
-            furthest = next(m for m in joined if m.cti == best)
-            if self.leader is not None and self.leader.cti == best:
-                furthest = self.leader
-            time = best
-        if time <= MIN_TIME or time == INFINITY:
-            return furthest, time
-        return furthest, max(time - self.policy.lag, MIN_TIME)
-
-    def _climb(self, member: MergeInput, reason: str) -> None:
-        assert isinstance(self.level, KeyedLevel)
-        self._raise_alarm(member, f"{reason} The merge goes on at R4.")
-        self.level = CountedLevel.climb(self.level)
-        self.identity = self.level.identity
-
-    def _raise_alarm(self, member: MergeInput, text: str) -> None:
-        self.alarm_count += 1
-        if len(self.alarms) < _ALARMS_KEPT:
-            self.alarms.append(Alarm("broken level", member.name, "", {}, MIN_TIME, text))
-
-    def _take_notes(self, outlook: Outlook) -> None:
-        """Alarms and counts that a level has left in its outlook."""
-        self.left_out += outlook.left_out
-        if not outlook.alarms:
-            return
-        self.alarm_count += len(outlook.alarms)
-        self.alarms += outlook.alarms[: max(0, _ALARMS_KEPT - len(self.alarms))]
-
-    def _due_to(self, cause: str, part: Batch) -> Batch:
-        if part.is_adjust is not None:
-            self.caused[cause] += int(part.is_adjust.sum())
-        return part
-
-    def _count(self, out: Batch) -> None:
-        if out.is_adjust is None or out.new_end is None:
-            self.inserts_out += len(out)
-            return
-        adjusts = int(out.is_adjust.sum())
-        removed = int(np.count_nonzero(out.is_adjust & (out.new_end == out.start)))
-        self.inserts_out += len(out) - adjusts
-        self.adjusts_out += adjusts - removed
-        self.removals_out += removed
+            parts.append(self.figures.count_cause("other leader", follow))
 
     # ------------------------------------------------------------------------------------------
     # state
@@ -400,25 +319,21 @@ class MergeKernel(Operator):
             "settled": self.settled,
             "leader": None if self.leader is None else self.leader.name,
             "inputs": [asdict(member) for member in self.inputs.values()],
-            "out": [self.inserts_out, self.adjusts_out, self.removals_out],
-            "caused": self.caused,
             "cut": self.cut,
-            "left_out": self.left_out,
             "history": self._history,
             "groups": progress_text(self._output_progress()),
             "group_leaders": [
                 [pack_scope(scope), name] for scope, name in self.groups.leaders.items()
             ],
             "scoped": self._promises.to_texts(self.groups.columns),
-            "alarms": [[asdict(replace(a, payload={})) for a in self.alarms], self.alarm_count],
+            **self.figures.to_json(),
         }
-        text = pa.RecordBatch.from_arrays([pa.array([json.dumps(figures)])], names=["merge"])
-        return {"merge": text, **self.level.snapshot()}
+        return {"merge": slice_of_text(json.dumps(figures), "merge"), **self.level.snapshot()}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
         if "merge" not in slices:
             raise StateError(f"merge: the snapshot has only {sorted(slices)}.")
-        figures = json.loads(slices["merge"].column(0)[0].as_py())
+        figures = json.loads(text_of_slice(slices["merge"]))
         saved = figures.get("columns", self._columns)
         if saved != self._columns:
             raise StateError(
@@ -428,11 +343,8 @@ class MergeKernel(Operator):
         self.inputs = {each["name"]: MergeInput(**each) for each in figures["inputs"]}
         self.settled = figures["settled"]
         self.leader = self.inputs.get(figures["leader"] or "")
-        self.inserts_out, self.adjusts_out, self.removals_out = figures["out"]
-        self.caused = figures["caused"]
-        self.cut, self.left_out = figures["cut"], figures["left_out"]
-        alarms, self.alarm_count = figures["alarms"]
-        self.alarms = [Alarm(**each) for each in alarms]
+        self.figures = MergeFigures.of_json(figures)
+        self.cut = figures["cut"]
         self.level = self._level(figures["level"])
         columns = 1 + max((m.column for m in self.inputs.values()), default=-1)
         rest = {name: rows for name, rows in slices.items() if name != "merge"}

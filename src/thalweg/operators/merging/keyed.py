@@ -34,9 +34,9 @@ import pyarrow as pa
 
 from thalweg.errors import UnknownRowError
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Bools, Codes, Rows, concat_rows
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import distinct
-from thalweg.model.time import MAX_TIME, MIN_TIME, Times
+from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.base import StateSize
 from thalweg.operators.merging.answers import Answers
 from thalweg.operators.merging.chains import (
@@ -47,6 +47,7 @@ from thalweg.operators.merging.chains import (
     left_ends,
 )
 from thalweg.operators.merging.changes import Changes
+from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.end_columns import EndColumns
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
@@ -81,6 +82,11 @@ class KeyedLevel(IndexedLevel):
         self.ends = EndColumns(self.top.capacity)
         self.answers = Answers() if identity.groups else None
         self._repeats = RepeatedBatches()
+
+    def climb(self) -> CountedLevel:
+        level = CountedLevel(self.schema, self.identity.without_groups())
+        level.take_over(self.top, self.settled, self.ends)
+        return level
 
     # ------------------------------------------------------------------------------------------
     # inputs
@@ -240,7 +246,7 @@ class KeyedLevel(IndexedLevel):
         late = move & (in_end < settled)
         lost = shown & ~have & ~free
         if late.any() or lost.any():
-            self._disagree(leader, slots, late | lost, in_end, out_end, outlook)
+            self._disagree(leader, slots[late | lost], outlook)
             move &= ~late
         changes = Changes()
         changes.adjust(slots[vanish], out_end[vanish], start[vanish])
@@ -280,6 +286,10 @@ class KeyedLevel(IndexedLevel):
         furthest = sorted(outlook.inputs, key=lambda member: -member.promise)
         return self.ends.first([member.column for member in furthest], listed(slots))
 
+    def _row_counts(self, slots: Codes) -> Codes:
+        counts: Codes = (self.ends.inputs[:, slots] != ABSENT).sum(axis=1)
+        return counts
+
     def _left_out(self, slots: Codes, outlook: Outlook) -> int:
         """How many of these rows, which the leader lacks, some input has."""
         return int(np.count_nonzero(self._inputs_with(slots, outlook))) if len(slots) else 0
@@ -293,40 +303,11 @@ class KeyedLevel(IndexedLevel):
         if self.answers is not None:
             self.answers.remove(listed(slots))
 
-    def _disagree(
-        self,
-        leader: MergeInput,
-        slots: Codes,
-        where: Bools,
-        in_end: Times,
-        out_end: Times,
-        outlook: Outlook,
-    ) -> None:
-        at = int(np.flatnonzero(where)[0])
-        slot = int(slots[at])
-        payload = self.top.payloads.take(slots[at : at + 1]).to_pylist()[0]
-        start = int(self.top.start[slot])
-        agreeing = [
-            member
-            for member in outlook.inputs
-            if member is not leader and self.ends.inputs[member.column, slot] == out_end[at]
-        ]
-        outlook.disagreement(
-            leader,
-            agreeing,
-            (payload, start),
-            f"{leader.name!r} has {show_end(in_end[at])} as its end, the output "
-            f"{show_end(out_end[at])}",
-            int(where.sum()),
-        )
-
     # ------------------------------------------------------------------------------------------
     # policies
 
     def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
-        follows = outlook.policy.revise == "every" or (
-            outlook.policy.revise == "leader" and member is outlook.leader
-        )
+        follows = outlook.follows(member)
         if not follows:  # what is shown stays
             slots = part_of(slots, where(self.ends.out[slots] == ABSENT))
         slots = listed(slots)
@@ -338,7 +319,11 @@ class KeyedLevel(IndexedLevel):
         free = self.top.start[slots] >= settled
         appear = have & ~shown & free
         if appear.any():
-            appear &= self._may_show(member, slots, outlook)
+            if not self._may_insert(member, outlook):
+                appear[:] = False
+            elif outlook.policy.insert == "share":
+                needed = outlook.policy.share * len(outlook.inputs)
+                appear &= self._inputs_with(slots, outlook) >= needed
         vanish = shown & ~have & free if follows else np.zeros(len(slots), np.bool_)
         replaced: Codes = np.empty(0, np.int64)
         if self.answers is not None:
@@ -370,24 +355,6 @@ class KeyedLevel(IndexedLevel):
         if self.answers is not None:
             self.answers.take_back(slots)
 
-    def _may_show(self, member: MergeInput, slots: Codes, outlook: Outlook) -> Bools | bool:
-        """Whether the policy of location 2 lets rows appear that this input has just brought."""
-        policy, inputs = outlook.policy.insert, outlook.inputs
-        if policy == "leader":
-            return member is outlook.leader
-        if policy == "half frozen":
-            return False  # `advance` shows a row when it gets half frozen
-        if policy == "highest start":
-            return member.highest_start >= max(other.highest_start for other in inputs)
-        if policy == "most unfrozen":
-            there = self.ends.inputs[:, self.top.unfrozen()] != ABSENT
-            counts = there.sum(axis=1)
-            return bool(counts[member.column] >= counts.max())
-        if policy == "share":
-            there = self._inputs_with(slots, outlook)
-            return np.asarray(there >= outlook.policy.share * len(inputs))
-        return True
-
     # ------------------------------------------------------------------------------------------
     # state
 
@@ -402,24 +369,9 @@ class KeyedLevel(IndexedLevel):
         pages = read_pages(slices, "rows")
         if not pages:
             return
-        width = len(self.schema)
-        parts = [
-            pa.RecordBatch.from_arrays(page.columns[-width:], schema=self.schema) for page in pages
-        ]
-        payload = concat_rows(parts, self.schema)
-        slots, start, open_ = (_column(pages, at) for at in range(3))
-        batch = Batch(payload, start, start)
-        self.top.restore(slots, self.identity.of_rows(batch, self.top), payload, start)
-        self._grow()
-        self._added(slots, payload, start)
-        self.ends.restore(pages, width)
-        open_ = open_.astype(np.bool_)
-        self.top.open[slots] = open_
-        self.top.queue(slots[open_])
-        self.top.reach(settled)
-        late = slots[~open_]
-        ends = np.where(self.ends.out[late] == ABSENT, self.top.start[late], self.ends.out[late])
-        self.settled.add(late, np.minimum(ends, MAX_TIME))
+        slots, is_open = self._restore_rows(pages)
+        self.ends.restore(pages, len(self.schema))
+        self._restore_settled(slots, is_open, settled)
         if self.answers is not None:
             self.answers.show(slots[self.ends.out[slots] != ABSENT])
 
@@ -427,8 +379,3 @@ class KeyedLevel(IndexedLevel):
         bytes_ = self.top.nbytes + self.ends.nbytes + self.settled.nbytes
         bytes_ += 0 if self.answers is None else self.answers.nbytes
         return StateSize(len(self.top), bytes_)
-
-
-def _column(pages: list[Rows], at: int) -> Times:
-    parts = [rows.column(at).to_numpy(zero_copy_only=False) for rows in pages]
-    return np.concatenate(parts).astype(np.int64)

@@ -109,6 +109,11 @@ class Outlook:
     left_out: int = 0
     """Rows of other inputs that the leader lacks, and that a promise has left out for good."""
 
+    def follows(self, member: MergeInput) -> bool:
+        """Whether the ends of rows that are shown follow an input at once (location 1)."""
+        revise = self.policy.revise
+        return revise == "every" or (revise == "leader" and member is self.leader)
+
     def settled_of(self, batch: Batch) -> int | Times:
         """What the output has promised about each row of a batch."""
         if not self.groups.promised:
@@ -170,6 +175,11 @@ class MergeLevel(ABC):
     name: str
     operations: int = 0
     """Rows and places looked at, for measuring how the work grows."""
+
+    def climb(self) -> MergeLevel | None:
+        """The same state at a level that assumes less of its inputs; None: the state does not allow
+        it."""
+        return None
 
     @abstractmethod
     def attach(self, member: MergeInput) -> None:

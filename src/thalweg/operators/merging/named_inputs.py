@@ -70,7 +70,7 @@ class NamedInputsKernel(MergeKernel):
             "cti": self.settled,
             "leader": None if self.leader is None else self.leader.name,
             "inputs": {name: asdict(member) for name, member in self.inputs.items()},
-            "alarms": [str(alarm) for alarm in self.alarms],
+            "alarms": [str(alarm) for alarm in self.figures.alarms],
         }
 
     def needs(self, time: int) -> tuple[int, ...]:

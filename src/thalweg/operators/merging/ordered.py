@@ -44,8 +44,9 @@ from thalweg.operators.merging.level import (
     first_row,
 )
 from thalweg.operators.merging.sent_starts import SentStarts
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 
-__all__ = ["InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
+__all__ = ["IN_ORDER_LEVELS", "InOrderLevel", "RunDigestLevel", "RunOrderLevel", "StrictLevel"]
 
 
 class InOrderLevel(MergeLevel):
@@ -150,8 +151,7 @@ class InOrderLevel(MergeLevel):
         self.last = {int(column): int(start) for column, start in pairs}
 
     def snapshot(self) -> dict[str, Rows]:
-        text = json.dumps(self._figures())
-        slices = {"figures": pa.RecordBatch.from_arrays([pa.array([text])], names=["figures"])}
+        slices = {"figures": slice_of_text(json.dumps(self._figures()), "figures")}
         slices |= self.sent_starts.snapshot()
         for column, held in self.waiting.items():
             rows = one_batch(Batch.concat(held, self.schema).to_table(), "a merge")
@@ -159,7 +159,7 @@ class InOrderLevel(MergeLevel):
         return slices
 
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
-        self._take_figures(json.loads(slices["figures"].column(0)[0].as_py()))
+        self._take_figures(json.loads(text_of_slice(slices["figures"])))
         self.sent_starts.restore(slices["sent starts"], slices["runs"])
         for name in slices:
             if name.startswith("waiting/"):
@@ -301,3 +301,8 @@ class RunDigestLevel(InOrderLevel):
     def state_size(self) -> StateSize:
         single = 0 if self.single is None else int(self.single.nbytes)
         return super().state_size() + StateSize(len(self.sent), self.sent.nbytes + single)
+
+
+IN_ORDER_LEVELS: Mapping[str, type[InOrderLevel]] = {
+    level.name: level for level in (StrictLevel, RunOrderLevel, RunDigestLevel)
+}

@@ -15,7 +15,6 @@ the CTI on. Both in an arrangement by key. The CTI is the smaller of both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +36,15 @@ from thalweg.operators.base import (
 from thalweg.operators.joining.keyed_state import KeyedState
 from thalweg.operators.joining.matching import keyed_sides
 from thalweg.operators.joining.pairs import PairProjection, TakenSide
-from thalweg.operators.patterns.chronicle_lines import (
+from thalweg.operators.patterns.chronicle_change import LeftChange
+from thalweg.operators.patterns.chronicle_queues import (
     Look,
     Match,
     Queue,
     Requests,
     leaves_untaken,
     match_queues,
+    waiting_differs,
 )
 from thalweg.plan.nodes import Chronicle
 from thalweg.state import Hits
@@ -166,9 +167,9 @@ class ChronicleKernel(Operator):
         settled = self._settled()
         # A row from before the CTI only changes its end.
         when = np.where(delta.start < settled, delta.end, delta.start)
-        change = _Change.none(self._left.schema)
+        change = LeftChange.none(self._left.schema)
         if port == 0:
-            change = _Change.adding(delta, group)
+            change = LeftChange.adding(delta, group)
             old = np.flatnonzero(delta.weight < 0)
             if len(old):
                 removed = self._leaving(delta.take(old))
@@ -189,7 +190,7 @@ class ChronicleKernel(Operator):
             before, after = match_queues(left, right, look)
             done = look.end == INFINITY
             if not done.all():
-                done |= ~_waiting_differs(left, before, after, len(look))
+                done |= ~waiting_differs(left, before, after, len(look))
             parts.append(self._changed_pairs(left, right, before, after, done))
             self._move(left, right, after, found, look, done)
             look = look.widen(self._latest).filter(~done)
@@ -203,10 +204,10 @@ class ChronicleKernel(Operator):
 
     def _enqueue(self, delta: Delta, group: Codes) -> None:
         """Hold new left rows of keys without right rows that could take them."""
-        change = _Change.adding(delta, group)
+        change = LeftChange.adding(delta, group)
         rows, ones = change.rows, np.ones(len(change.group), np.int64)
-        line = Delta(rows.payload, rows.start, leaves_untaken(rows.end), ones)
-        self._left.add(line, change.group, (rows.end,))
+        queued = Delta(rows.payload, rows.start, leaves_untaken(rows.end), ones)
+        self._left.add(queued, change.group, (rows.end,))
 
     def _first_look(self, group: Codes, when: Times) -> Look:
         """The keys of a change, and when each of them changes. While few rows are held, all that
@@ -220,7 +221,7 @@ class ChronicleKernel(Operator):
         step = max(self._node.longest // _FIRST_LOOK, 1)
         return Look(keys, since, until, np.minimum(until, INFINITY - step) + step)
 
-    def _waiting(self, change: _Change, look: Look) -> tuple[Queue, Hits]:
+    def _waiting(self, change: LeftChange, look: Look) -> tuple[Queue, Hits]:
         """The left rows that are in the queue during a look, and where they are held."""
         found = self._left.find(look.group, look.since, look.end)
         own, key = change.during(look)
@@ -231,7 +232,7 @@ class ChronicleKernel(Operator):
         )
         size = len(found)
         there = np.ones(size, np.bool_)
-        line = Queue.in_order(
+        queue = Queue.in_order(
             rows,
             np.concatenate([found.owner, key]),
             np.concatenate([held.end, own.leaves]),
@@ -240,7 +241,7 @@ class ChronicleKernel(Operator):
             np.concatenate([np.arange(size), np.full(len(key), -1)]),
             self._widths[0],
         )
-        return line, found
+        return queue, found
 
     def _requests(self, change: tuple[Delta, Codes] | None, look: Look) -> Requests:
         """The right rows that take left ones during a look; a change of them is not held yet."""
@@ -274,8 +275,8 @@ class ChronicleKernel(Operator):
         which = moved.nonzero()[0]
         rows = left.rows.take(left.order[which])
         ones = np.ones(len(which), np.int64)
-        line = Delta(rows.payload, rows.start, leaves[which], ones)
-        self._left.add(line, look.group[left.key[which]], (rows.end,))
+        queued = Delta(rows.payload, rows.start, leaves[which], ones)
+        self._left.add(queued, look.group[left.key[which]], (rows.end,))
 
     def _changed_pairs(
         self, left: Queue, right: Requests, before: Match, after: Match, keys: Bools
@@ -320,59 +321,3 @@ class ChronicleKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self._state.size()
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """Left rows that are added and removed, each by itself, with their groups; removed ones with
-    the time at which they would have left the queue."""
-
-    rows: Delta
-    group: Codes
-    leaves: Times
-    removed: Bools
-
-    @classmethod
-    def none(cls, schema: pa.Schema) -> _Change:
-        nothing = np.empty(0, np.int64)
-        return cls(Delta.empty(schema), nothing, nothing, np.empty(0, np.bool_))
-
-    @classmethod
-    def adding(cls, delta: Delta, group: Codes) -> _Change:
-        """The rows that a change adds."""
-        if greatest(delta.weight) > 1 or least(delta.weight) < 1:
-            unit = np.repeat(np.arange(len(delta)), np.maximum(delta.weight, 0))
-            delta, group = delta.take(unit), group[unit]
-        size = len(delta)
-        return cls(delta, group, np.full(size, INFINITY), np.zeros(size, np.bool_))
-
-    def and_removing(self, removed: Hits) -> _Change:
-        """The same change, and held rows that it removes."""
-        held = removed.delta()
-        rows = Delta(held.payload, held.start, removed.mark(0), held.weight)
-        return _Change(
-            Delta.concat([self.rows, rows], self.rows.schema),
-            np.concatenate([self.group, removed.group]),
-            np.concatenate([self.leaves, held.end]),
-            np.concatenate([self.removed, np.ones(len(held), np.bool_)]),
-        )
-
-    def during(self, look: Look) -> tuple[_Change, Codes]:
-        """The rows that are in the queue during a look, and the number of their key there."""
-        which, key = look.contains(self.group, self.leaves, self.rows.start)
-        if len(which) == len(self.group):
-            return self, key
-        part = _Change(
-            self.rows.take(which), self.group[which], self.leaves[which], self.removed[which]
-        )
-        return part, key
-
-
-def _waiting_differs(left: Queue, before: Match, after: Match, keys: int) -> Bools:
-    """For each key, whether other left rows wait after the change than before it."""
-    size = int(left.class_[-1]) + 1 if len(left.class_) else 0
-    counts = (np.bincount(left.class_[match.waiting], minlength=size) for match in (before, after))
-    differs = np.zeros(keys, np.bool_)
-    unlike = np.not_equal(*counts)
-    differs[left.key[unlike[left.class_]]] = True
-    return differs

@@ -38,6 +38,7 @@ from thalweg.operators.base import (
     slice_of_progress,
 )
 from thalweg.operators.frames import evaluate_mask, frame_of
+from thalweg.operators.indexed_arrangements import IndexedArrangements
 from thalweg.operators.patterns.instances import Events, Matcher, reachable
 from thalweg.plan.nodes import Detect
 from thalweg.state import Arrangement, Hits, KeyIndex
@@ -65,6 +66,9 @@ class DetectKernel(Operator):
         # The place from which on the next instance of a key may begin: its time is the start, and
         # how many events of that time lie before it is the mark.
         self._resume = Arrangement(pa.schema(fields), self._groups, marks=1, what="detect")
+        self._state = IndexedArrangements(
+            self._index, {"events": self._held, "resume": self._resume}
+        )
         self._matcher = Matcher(node)
         self._progress = NO_PROGRESS
 
@@ -89,7 +93,7 @@ class DetectKernel(Operator):
         self._progress = self._progress.advance(batch.progress)
         if self._progress.cti > settled:
             self._forget(settled, self._progress.cti)
-        self._tidy()
+        self._state.tidy()
         return answer.to_batch(self._promise())
 
     def _promise(self) -> Progress:
@@ -211,9 +215,7 @@ class DetectKernel(Operator):
     def _forget(self, before: int, cti: int) -> None:
         """Forget events that no instance needs any more."""
         if cti == INFINITY:
-            self._held.clear()
-            self._resume.clear()
-            self._index.clear()
+            self._state.clear()
             return
         if not self._node.overlap:
             self._settle(before, cti)
@@ -254,31 +256,17 @@ class DetectKernel(Operator):
         entries = Delta(payload, time, time + self._node.within, np.ones(len(time), np.int64))
         self._resume.add(entries, keys[which[stays]], (tied[stays] + 1,))
 
-    def _tidy(self) -> None:
-        """Forget keys without events, when the index has doubled."""
-        if self._index.is_untidy:
-            used = np.union1d(self._held.groups(), self._resume.groups())
-            moved = self._index.keep(used)
-            self._held.renumber(moved)
-            self._resume.renumber(moved)
-
     def snapshot(self) -> Slices:
-        return {
-            **self._held.snapshot("events"),
-            **self._resume.snapshot("resume"),
-            "progress": slice_of_progress([self._progress]),
-        }
+        return {**self._state.snapshot(), "progress": slice_of_progress([self._progress])}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._index.clear()
-        self._held.restore("events", slices)
-        self._resume.restore("resume", slices)
+        self._state.restore(slices)
         self._progress = progress_of_slice(slices["progress"])[0]
         for held in (self._held, self._resume):
             held.purge(self._progress.cti)
 
     def state_size(self) -> StateSize:
-        return self._held.size() + self._resume.size()
+        return self._state.size()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ class AlterLifetimeKernel(MovedStartKernel):
     [(5, 10, {'v': 2})]
     """
 
+    name = "alter_lifetime"
+
     def __init__(self, node: AlterLifetime) -> None:
         super().__init__(node.schema, node.start, node.input)
         self._moved = Ticks(node.start)

@@ -23,6 +23,8 @@ class ClipDurationKernel(LifetimeKernel):
     [(0, 3, {'v': 1}), (1, 2, {'v': 2})]
     """
 
+    name = "clip_duration"
+
     def __init__(self, node: ClipDuration) -> None:
         super().__init__(node.schema)
         self._limit = node.limit

@@ -22,6 +22,8 @@ class ExtendKernel(LifetimeKernel):
     [(0, 6, {'v': 1})]
     """
 
+    name = "extend"
+
     def __init__(self, node: Extend) -> None:
         super().__init__(node.schema)
         self._by = node.by

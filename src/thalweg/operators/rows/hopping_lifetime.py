@@ -27,6 +27,8 @@ class HoppingLifetimeKernel(LifetimeKernel):
     [(20, 40, {'v': 1}), (20, 40, {'v': 2})]
     """
 
+    name = "hopping_lifetime"
+
     def __init__(self, node: HoppingLifetime) -> None:
         super().__init__(node.schema)
         self._size, self._hop, self._offset = node.size, node.hop, node.offset

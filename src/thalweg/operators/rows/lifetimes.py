@@ -15,9 +15,7 @@ n >= t changes the result only at or after t'.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +38,8 @@ class LifetimeKernel(Operator):
     """The shared part of all lifetime operators."""
 
     row_by_row = True
+    name: str
+    """The operator as an error calls it."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -111,11 +111,6 @@ class LifetimeKernel(Operator):
                 f"{until[at]}, outside the range of the clock (2**62 ticks on either side of zero)."
             )
         return begin, until
-
-    @cached_property
-    def name(self) -> str:
-        """The operator as an error calls it."""
-        return re.sub(r"(?<!^)([A-Z])", r"_\1", type(self).__name__.removesuffix("Kernel")).lower()
 
 
 class Ticks:

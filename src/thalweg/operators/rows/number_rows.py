@@ -36,6 +36,7 @@ from thalweg.operators.base import (
     progress_of_slice,
     slice_of_progress,
 )
+from thalweg.operators.rows.chain_roots import chain_roots
 from thalweg.plan.nodes import NumberRows
 from thalweg.plan.nodes.wid import ROW_NUMBER
 from thalweg.state import Arrangement, Hits, KeyIndex, RowSet
@@ -122,7 +123,7 @@ class NumberRowsKernel(Operator):
             numbers = [candidates.column(name).to_numpy() for name in self.schema.names[-2:]]
             row[adjust[~inside]] = numbers[0][owner[~inside]]
             at[adjust[~inside]] = numbers[1][owner[~inside]]
-            first = _first_of_chain(origin)
+            first = chain_roots(origin)
             row, at = row[first], at[first]
             weight = candidates.weight
             weight[owner[~inside]] = 0
@@ -253,18 +254,6 @@ def _paired(left: list[pa.Array], right: list[pa.Array]) -> tuple[Codes, Codes]:
     key, other_key = codes * span + occurrence(codes), other * span + occurrence(other)
     _, at, other_at = np.intersect1d(key, other_key, assume_unique=True, return_indices=True)
     return at, other_at
-
-
-def _first_of_chain(origin: Codes) -> Codes:
-    """The element at which the chain of each one begins; `origin` is the one before it, or itself.
-
-    The distance doubles with each turn.
-    """
-    while True:
-        further = origin[origin]
-        if (further == origin).all():
-            return origin
-        origin = further
 
 
 def _running_max(values: Times, group: Codes) -> Times:

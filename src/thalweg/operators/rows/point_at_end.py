@@ -22,6 +22,8 @@ class PointAtEndKernel(LifetimeKernel):
     [(5, 6, {'v': 1})]
     """
 
+    name = "point_at_end"
+
     def __init__(self, node: PointAtEnd) -> None:
         super().__init__(node.schema)
         facts = node.input.properties

@@ -25,6 +25,8 @@ class QuantizeKernel(LifetimeKernel):
     [(0, 20, {'v': 1})]
     """
 
+    name = "quantize"
+
     def __init__(self, node: Quantize) -> None:
         super().__init__(node.schema)
         self._size, self._hop, self._offset = node.size, node.hop, node.offset

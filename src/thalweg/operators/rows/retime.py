@@ -27,6 +27,8 @@ class RetimeKernel(MovedStartKernel):
     [(10, 15, {'v': 2})]
     """
 
+    name = "retime"
+
     def __init__(self, node: Retime) -> None:
         super().__init__(node.schema, node.start, node.input)
         self._begin, self._until = Ticks(node.start), Ticks(node.end)

@@ -24,6 +24,8 @@ class SetDurationKernel(LifetimeKernel):
     [(3, 13, {'v': 1})]
     """
 
+    name = "set_duration"
+
     def __init__(self, node: SetDuration) -> None:
         super().__init__(node.schema)
         self._ticks = node.ticks

@@ -26,6 +26,8 @@ class ShiftKernel(LifetimeKernel):
     [(8, 9, {'v': 1})]
     """
 
+    name = "shift"
+
     def __init__(self, node: Shift) -> None:
         super().__init__(node.schema)
         self._by: int | Ticks = Ticks(node.by) if isinstance(node.by, Expr) else node.by

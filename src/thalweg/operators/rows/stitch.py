@@ -33,6 +33,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.group_promises import newly_promised, promised_groups
 from thalweg.operators.groups import refuse_negative
+from thalweg.operators.indexed_arrangements import IndexedArrangements
+from thalweg.operators.rows.chain_roots import chain_roots
 from thalweg.plan.nodes import Stitch
 from thalweg.state import Arrangement, Hits, KeyIndex
 
@@ -83,12 +85,7 @@ class _Linked:
 
     def chains(self, before: Codes) -> Times:
         """The start of each row's chain."""
-        root = np.where(before >= 0, before, np.arange(len(before)))
-        while True:  # pointer jumping: the distance to the first row doubles each time
-            further = root[root]
-            if (further == root).all():
-                return self.chain[root]
-            root = further
+        return self.chain[chain_roots(np.where(before >= 0, before, np.arange(len(before))))]
 
     def answer(self) -> Delta:
         """The chains that have not ended."""
@@ -120,6 +117,7 @@ class StitchKernel(Operator):
         self._behind = Arrangement(node.schema, self._groups, marks=2, what="Stitch")
         """Rows that have ended and are continued: start, and as marks end and start of the
         chain."""
+        self._state = IndexedArrangements(self._index, {"rows": self._held, "behind": self._behind})
         self._progress = NO_PROGRESS
 
     def _groups(self, rows: Rows) -> Codes:
@@ -205,18 +203,12 @@ class StitchKernel(Operator):
 
     def _forget(self, cti: int) -> None:
         if cti == INFINITY:
-            self._held.clear()
-            self._behind.clear()
-            self._index.clear()
+            self._state.clear()
             return
         ended = self._held.release(cti - 1)
         if len(ended):
             self._step_back(ended, cti)
-        if self._index.is_untidy:
-            used = np.union1d(self._held.groups(), self._behind.groups())
-            moved = self._index.keep(used)
-            self._held.renumber(moved)
-            self._behind.renumber(moved)
+        self._state.tidy()
 
     def _step_back(self, ended: Hits, cti: int) -> None:
         """Keep the rows that end now, or ended before, and are continued by one that has not."""
@@ -246,18 +238,12 @@ class StitchKernel(Operator):
         return endless, linked.group[which], (old.end, linked.chains(before)[which])
 
     def snapshot(self) -> Slices:
-        return {
-            **self._held.snapshot("rows"),
-            **self._behind.snapshot("behind"),
-            "progress": slice_of_progress([self._progress]),
-        }
+        return {**self._state.snapshot(), "progress": slice_of_progress([self._progress])}
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._index.clear()
-        self._held.restore("rows", slices)
-        self._behind.restore("behind", slices)
+        self._state.restore(slices)
         self._progress = progress_of_slice(slices["progress"])[0]
         self._held.purge(self._progress.cti - 1)
 
     def state_size(self) -> StateSize:
-        return self._held.size() + self._behind.size()
+        return self._state.size()

@@ -27,7 +27,7 @@ _SLICE = "live"
 
 class AdjustableRows:
     """
-    >>> from thalweg.model.batch import batch_of
+    >>> from thalweg.model.element_batches import batch_of
     >>> from thalweg.model.elements import adjust, point
     >>> schema = pa.schema([("v", pa.int64())])
     >>> rows = AdjustableRows(schema, "source 's'")

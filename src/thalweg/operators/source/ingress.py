@@ -28,7 +28,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from thalweg.errors import (
     InputError,
@@ -39,12 +38,8 @@ from thalweg.model.batch import Batch
 from thalweg.model.clocks import shown_time
 from thalweg.model.column_promises import merge_column_promises
 from thalweg.model.delta import Delta
-from thalweg.model.progress import (
-    NO_PROGRESS,
-    Progress,
-    progress_of_text,
-    progress_text,
-)
+from thalweg.model.progress import NO_PROGRESS, Progress
+from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import (
@@ -57,6 +52,7 @@ from thalweg.operators.source.late_rewrites import LateRewrites, RewrittenBatch,
 from thalweg.operators.source.promised_areas import PromisedAreas
 from thalweg.operators.source.promising_source import PromisingSource
 from thalweg.operators.source.punctuations import Punctuations
+from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.nodes import Source
 from thalweg.progress import QuarantineGate
 from thalweg.progress.ended_groups import EndedGroups
@@ -290,7 +286,7 @@ class IngressKernel(PromisingSource):
         if not any_late and (batch.is_adjust is None or not len(self._rewrites)):
             return None
         return rewrite_late(
-            batch, promise, self._policy.late, self._rewrites, adjustable=self._tracks
+            batch, promise, self._policy.late_policy, self._rewrites, adjustable=self._tracks
         )
 
     def _check_adjusts(self, batch: Batch, positions: Codes | None) -> None:
@@ -336,22 +332,22 @@ class IngressKernel(PromisingSource):
             **self._adjustable.snapshot(),
             **self._rewrites.snapshot(),
             **self._ended.snapshot(),
-            "progress": _text_slice(progress_text(self._progress), "progress"),
-            "notes": _text_slice(json.dumps(notes), "notes"),
+            "progress": slice_of_text(progress_text(self._progress), "progress"),
+            "notes": slice_of_text(json.dumps(notes), "notes"),
         }
         if self._gate is not None:
             slices["quarantine"] = self._gate.to_rows()
         if self._punctuations:
-            slices["guards"] = _text_slice(self._punctuations.to_text(), "guards")
+            slices["guards"] = slice_of_text(self._punctuations.to_text(), "guards")
         if self._areas:
-            slices["areas"] = _text_slice(self._areas.to_text(), "areas")
+            slices["areas"] = slice_of_text(self._areas.to_text(), "areas")
         slices |= self.ledger.snapshot("ledger", self.schema)
         return slices | self.quarantined.snapshot("aside", self.schema)
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._progress = progress_of_text(_text_of(slices["progress"]))
+        self._progress = progress_of_text(text_of_slice(slices["progress"]))
         self._restore_rows(slices)
-        source, counts, largest, ended = json.loads(_text_of(slices["notes"]))
+        source, counts, largest, ended = json.loads(text_of_slice(slices["notes"]))
         self._ended = EndedGroups.restore(tuple(ended), slices)
         self._source = self._source.restored(source)
         self._columns = replace(self._columns, largest=largest)
@@ -360,9 +356,9 @@ class IngressKernel(PromisingSource):
         if self._gate is not None:
             self._gate = self._gate.from_rows(slices["quarantine"])
         if "guards" in slices:
-            self._punctuations = Punctuations.from_text(_text_of(slices["guards"]))
+            self._punctuations = Punctuations.from_text(text_of_slice(slices["guards"]))
         if "areas" in slices:
-            self._areas = PromisedAreas.from_text(_text_of(slices["areas"]))
+            self._areas = PromisedAreas.from_text(text_of_slice(slices["areas"]))
         self.ledger.restore("ledger", slices)
         self.quarantined.restore("aside", slices)
 
@@ -377,11 +373,3 @@ class IngressKernel(PromisingSource):
         )
         ended = StateSize(0, self._ended.nbytes)
         return self._adjustable.size() + self._rewrites.size() + quarantined + ended
-
-
-def _text_slice(text: str, name: str) -> Rows:
-    return pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=[name])
-
-
-def _text_of(rows: Rows) -> str:
-    return str(rows.column(0)[0].as_py())

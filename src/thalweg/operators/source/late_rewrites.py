@@ -34,6 +34,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows
 from thalweg.model.time import INFINITY, Times
+from thalweg.progress.admission import LatePolicy
 from thalweg.state import Hits, RowSet, Slices, StateSize
 
 __all__ = ["LateRewrites", "RewriteChanges", "RewrittenBatch", "rewrite_late"]
@@ -196,7 +197,7 @@ class RewrittenBatch:
 
 
 def rewrite_late(
-    batch: Batch, promise: Times, policy: str, rewrites: LateRewrites, *, adjustable: bool
+    batch: Batch, promise: Times, policy: LatePolicy, rewrites: LateRewrites, *, adjustable: bool
 ) -> RewrittenBatch:
     """Move or leave out the elements of a batch that come after the promise before them.
 
@@ -206,7 +207,7 @@ def rewrite_late(
     if batch.is_adjust is not None:
         return _rewrite_one_by_one(batch, promise, policy, rewrites)
     late = batch.start < promise
-    moved = late & (batch.end > promise) & (policy == "adjust")
+    moved = late & (batch.end > promise) & policy.moves
     changes = RewriteChanges(batch.payload, Hits(batch.schema, np.empty(0, np.int64), []))
     for at in np.flatnonzero(late & (batch.end >= promise) & adjustable).tolist():
         admitted = (int(promise[at]), int(batch.end[at])) if moved[at] else None
@@ -224,7 +225,7 @@ def rewrite_late(
 
 
 def _rewrite_one_by_one(
-    batch: Batch, promise: Times, policy: str, rewrites: LateRewrites
+    batch: Batch, promise: Times, policy: LatePolicy, rewrites: LateRewrites
 ) -> RewrittenBatch:
     assert batch.is_adjust is not None and batch.new_end is not None
     walk = _Walk(batch, policy, rewrites)
@@ -243,10 +244,10 @@ class _Walk:
     """The elements of a batch with adjusts, one after the other. `limit` is the promise before an
     element."""
 
-    def __init__(self, batch: Batch, policy: str, rewrites: LateRewrites) -> None:
+    def __init__(self, batch: Batch, policy: LatePolicy, rewrites: LateRewrites) -> None:
         assert batch.is_adjust is not None and batch.new_end is not None
         self._batch = batch
-        self._moves = policy == "adjust"
+        self._moves = policy.moves
         self._known = _RewritesInBatch(RewriteChanges(batch.payload, rewrites.find(batch)))
         self._start, self._end = batch.start.copy(), batch.end.copy()
         self._new_end, self._is_adjust = batch.new_end.copy(), batch.is_adjust.copy()

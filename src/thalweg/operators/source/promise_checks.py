@@ -16,10 +16,10 @@ from thalweg.errors import (
     TimeRangeError,
     did_you_mean,
 )
-from thalweg.model.batch import column_of
 from thalweg.model.clocks import Clock, shown_time
 from thalweg.model.progress import Progress, Scope, scope_values
 from thalweg.model.punctuation import Punctuation
+from thalweg.model.python_rows import column_of
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.plan.nodes.arrivals import CLOCK
 from thalweg.progress.admission import Ingress

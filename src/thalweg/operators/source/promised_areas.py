@@ -22,10 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS, AreaPromises
-from thalweg.model.batch import Batch, column_of
+from thalweg.model.batch import Batch
 from thalweg.model.column_promises import ColumnPromises
-from thalweg.model.progress import Progress, pack_areas, scope_values, unpack_areas
+from thalweg.model.progress import Progress, scope_values
+from thalweg.model.progress_text import pack_areas, unpack_areas
 from thalweg.model.punctuation import Punctuation, Range, integer_limits
+from thalweg.model.python_rows import column_of
 from thalweg.model.range_promises import Limits
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.source.punctuations import Punctuations

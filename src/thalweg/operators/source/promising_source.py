@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS
-from thalweg.model.batch import Batch, column_of
+from thalweg.model.batch import Batch
 from thalweg.model.column_promises import inside
 from thalweg.model.elements import Cti
 from thalweg.model.progress import (
@@ -21,6 +21,7 @@ from thalweg.model.progress import (
     scope_values,
 )
 from thalweg.model.punctuation import Punctuation
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Bools, encode
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, Times

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import column_of
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Bools, Codes, Rows, encode_together, take_column
 from thalweg.model.time import MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.group_promises import groups_in_areas
 from thalweg.state import Arrangement, Hits, KeyIndex
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 
 __all__ = [
     "Found",
@@ -368,6 +368,6 @@ class HeldRows(PartitionedState):
         """Forget rows that are not needed after a position. Rows may go later than they could."""
         self._held.purge(until)
 
-    def drop(self, until: int) -> list[Columns]:
+    def drop(self, until: int) -> list[RowColumns]:
         """Forget them, and return those that went now."""
         return self._held.drop(until)

@@ -19,7 +19,7 @@ from thalweg.operators.window.modules.at_once import compute_at_once
 from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.values import Values
 from thalweg.plan.nodes import WidApply, WindowApply
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["ModuleValues"]
 

@@ -3,7 +3,7 @@
 from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.nodes.apply import WindowApply
 from thalweg.plan.nodes.arrivals import StampArrivals
-from thalweg.plan.nodes.base import FACTS, Grid, Named, Node, lifetime_schema
+from thalweg.plan.nodes.base import FACTS, Grid, Named, Node
 from thalweg.plan.nodes.chains import Distinct, SessionLifetime, Stitch
 from thalweg.plan.nodes.chronicle import Chronicle
 from thalweg.plan.nodes.clip_by import ClipBy
@@ -27,6 +27,7 @@ from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe, InOrder
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
+from thalweg.plan.nodes.schemas import lifetime_schema
 from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
 from thalweg.plan.nodes.top_k import TopK
 from thalweg.plan.nodes.traversal import find, rebuild, replace, walk

@@ -8,24 +8,20 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, did_you_mean
-from thalweg.plan.nodes.base import (
-    Grid,
-    Named,
-    Node,
-    columns_schema,
-    lifetime_schema,
-    require_known,
-)
+from thalweg.errors import PlanError, TypeMismatchError, require_choice
+from thalweg.plan.expressions import show_columns
+from thalweg.plan.nodes.base import Grid, Named, Node
 from thalweg.plan.nodes.families import GroupedOperator, columns_of, show_keys
+from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
-from thalweg.udm.module import CLIPS, STAMPS, Module, Params
+from thalweg.udm.module import CLIPS, STAMPS, Module, Params, Stamp
 from thalweg.udm.types import fits
 from thalweg.windows import Window
 
 __all__ = ["ON_ERROR", "ModuleOperator", "WindowApply"]
 
 ON_ERROR = ("fail", "skip")
+"""What becomes of a window that a module fails on: it ends the query, or has no answer."""
 
 
 class ModuleOperator:
@@ -35,31 +31,36 @@ class ModuleOperator:
     input: Node
     module: Module
     arguments: Named
+    params: Params
     clip: str
     stamp: str
     on_error: str
     time_limit: float | None
 
+    @property
+    def stamping(self) -> Stamp:
+        """How long its output lives."""
+        return STAMPS[self.stamp]
+
+    @property
+    def ends_query(self) -> bool:
+        """Whether a window that the module fails on ends the query."""
+        return self.on_error == "fail"
+
+    @property
+    def shown_call(self) -> str:
+        """The module with its inputs and parameters, for `explain()`."""
+        params = "".join(f"; {name} = {value!r}" for name, value in self.params)
+        return f"{self.module.label}({show_columns(self.arguments)}{params})"
+
     def _check_module(self, where: str) -> None:
-        for value, choices, what in (
-            (self.clip, CLIPS, "clip"),
-            (self.stamp, STAMPS, "stamp"),
-            (self.on_error, ON_ERROR, "on_error"),
-        ):
-            if value not in choices:
-                raise PlanError(
-                    f"{where}: {what} must be one of "
-                    f"{', '.join(choices)}{did_you_mean(str(value), choices)} Got {value!r}."
-                )
-        if self.module.kind == "function":
+        require_choice(self.clip, CLIPS, f"{where}: clip")
+        require_choice(self.stamp, STAMPS, f"{where}: stamp")
+        require_choice(self.on_error, ON_ERROR, f"{where}: on_error")
+        if not self.module.time_sensitive and not self.stamping.by_window:
             raise PlanError(
-                f"{where}: it is a function of single events; use it in where, select or a join "
-                "predicate."
-            )
-        if not self.module.time_sensitive and self.stamp != "align":
-            raise PlanError(
-                f"{where}: the module knows no time, so its output lives as long as the window; "
-                "leave stamp= out."
+                f"{where}: the module is not time-sensitive, so its output lives as long as the "
+                "window; leave stamp= out."
             )
         if self.time_limit is not None and self.time_limit <= 0:
             raise PlanError(f"{where}: the time limit must be positive; got {self.time_limit}.")
@@ -132,8 +133,8 @@ class WindowApply(ModuleOperator, GroupedOperator):
         if clash:
             raise PlanError(f"{where}: the output {clash[0]!r} is also a key; rename one of them.")
         self.module.instance(self.params)
-        size = self.window.length if self.stamp == "align" else None
-        single = self.module.kind == "aggregate" and self.stamp == "align"
+        size = self.window.length if self.stamping.by_window else None
+        single = self.module.is_aggregate and self.stamping.by_window
         facts = StreamProperties(
             unique_start=single,
             payload_start_key=single,
@@ -149,9 +150,10 @@ class WindowApply(ModuleOperator, GroupedOperator):
         self._check_module(where)
         if not self.module.time_sensitive and self.clip != "none":
             raise PlanError(
-                f"{where}: the module knows no time, so there is nothing to clip; leave clip= out."
+                f"{where}: the module is not time-sensitive, so there is nothing to clip; leave "
+                "clip= out."
             )
-        if self.stamp == "time-bound" and self.window.no_time_bound is not None:
+        if self.stamping.from_change and self.window.no_time_bound is not None:
             raise PlanError(f"{where}: {self.window.no_time_bound}")
 
     # --------------------------------------------------------------------------------------------
@@ -176,7 +178,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
     @property
     def reach(self) -> int | None:
         """A row belongs to windows that begin before it ends, and their answers end with them."""
-        if self.stamp not in ("align", "clip") or self.ends_matter:
+        if not self.stamping.within_window or self.ends_matter:
             return None
         return self.window.reach
 
@@ -184,20 +186,16 @@ class WindowApply(ModuleOperator, GroupedOperator):
     def promise(self) -> str:
         if self.passes_cti:
             return "t"
-        if self.stamp == "unrestricted":
+        if self.stamping.before_window:
             return "nothing before the end"
         return self.window.promise
 
     @property
     def details(self) -> str:
-        args = ", ".join(
-            str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in self.arguments
-        )
-        params = "".join(f"; {name} = {value!r}" for name, value in self.params)
-        text = f"{self.window}{show_keys(self.keys)}: {self.module.label}({args}{params})"
+        text = f"{self.window}{show_keys(self.keys)}: {self.shown_call}"
         text += f", clip {self.clip}" if self.clip != "none" else ""
-        text += f", stamp {self.stamp}" if self.stamp != "align" else ""
-        return text + (f", errors {self.on_error}" if self.on_error != "fail" else "")
+        text += "" if self.stamping.by_window else f", stamp {self.stamp}"
+        return text + ("" if self.ends_query else f", errors {self.on_error}")
 
     def remarks(self) -> Iterator[str]:
         return iter(self.gains())
@@ -208,7 +206,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
         the ends of its events."""
         return (
             self.module.time_sensitive
-            and self.clip in ("none", "left")
+            and not CLIPS[self.clip].at_end
             and not self.module.properties.ignores_ends
         )
 
@@ -216,10 +214,10 @@ class WindowApply(ModuleOperator, GroupedOperator):
     def passes_cti(self) -> bool:
         """Whether the input's CTI is that of the output: in front of a cut a window that is only
         cut keeps its value."""
-        if self.stamp == "time-bound":
+        if self.stamping.from_change:
             return True
         steady = not self.module.time_sensitive and self.module.properties.deterministic
-        return self.window.only_cut and self.stamp == "align" and steady
+        return self.window.only_cut and self.stamping.by_window and steady
 
     @property
     def in_panes(self) -> bool:
@@ -228,10 +226,10 @@ class WindowApply(ModuleOperator, GroupedOperator):
         return (
             self.window.grid is not None
             and self.module.has_partials
-            and self.module.kind == "aggregate"
+            and self.module.is_aggregate
             and not self.module.time_sensitive
             and self.input.properties.insert_only
-            and self.on_error == "fail"
+            and self.ends_query
             and (self.module.takes == "values" or "partials" in self.module.methods)
         )
 
@@ -245,7 +243,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
             module.in_columns
             and module.properties.deterministic
             and not module.time_sensitive
-            and self.on_error == "fail"
+            and self.ends_query
             and self.window.grid is None
             and (self.window.instant != "end" or module.properties.any_order)
         )
@@ -284,7 +282,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
         if self.module.properties.ignores_ends:
             return f"ignores ends: {over}"
         if not self.module.time_sensitive:
-            return f"knows no time: {over}"
+            return f"not time-sensitive: {over}"
         if not self.ends_matter:
             return f"right clipping: {over}"
         return "ends matter: a window waits until the CTI has passed the ends of its rows"
@@ -294,7 +292,7 @@ class WindowApply(ModuleOperator, GroupedOperator):
         facts = self.module.properties
         if self.passes_cti:
             yield "time-bound: the CTI of the input is the CTI of the output"
-        elif self.stamp == "unrestricted":
+        elif self.stamping.before_window:
             yield "unrestricted stamps: no CTI comes out before the end"
         if facts.ordered:
             yield "ordered: the rows of a window are not sorted again"

@@ -23,23 +23,15 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
+from thalweg.errors import PlanError
 from thalweg.expr import Expr
 from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.model.names import is_internal
 from thalweg.plan.expressions import Keys, Named
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_streams import UpdateStream
 
-__all__ = [
-    "FACTS",
-    "Grid",
-    "Named",
-    "Node",
-    "columns_schema",
-    "lifetime_schema",
-    "require_condition",
-    "require_known",
-]
+__all__ = ["FACTS", "Grid", "Named", "Node"]
 
 Grid = tuple[int, int]
 """Times `offset + k * period`: (period, offset)."""
@@ -246,6 +238,26 @@ class Node:
         None: nothing is known, and feedback (`skip_before`) stops here."""
         return None
 
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        """The output, where at least one input is an update stream (see `update_rules`): raises
+        where rows that were left out would change it. An operator that looks at one row passes such
+        a stream on with its key."""
+        found = next(each for each in inputs if each is not None)
+        if not self.row_by_row or len(inputs) > 1:
+            raise found.refusal(
+                self.label, "it would be computed from the rows that are left, not from all rows"
+            )
+        keys = self.result_keys(found.keys)
+        if keys is None:
+            raise found.refusal(
+                self.label,
+                f"the update key ({found.shown_keys}) must be passed on unchanged; it may be "
+                "renamed",
+            )
+        if found.window is not None and not self.before_exchange:
+            raise found.refusal(self.label, "rows of served windows start where their window does")
+        return replace(found, keys=keys)
+
     # --------------------------------------------------------------------------------------------
     # facts about state; text
 
@@ -332,26 +344,3 @@ def _written(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_written, value))})"
     return str(value) if isinstance(value, Expr) else repr(value)
-
-
-def lifetime_schema(schema: pa.Schema, *, with_end: bool = False) -> pa.Schema:
-    """A payload schema plus the columns that expressions may read: `_start`, and `_end` where it is
-    safe."""
-    extra = [pa.field("_start", pa.int64())] + ([pa.field("_end", pa.int64())] if with_end else [])
-    return pa.schema([*schema, *extra])
-
-
-def require_condition(expr: Expr, schema: pa.Schema, what: str) -> None:
-    kind = expr.type_in(schema)
-    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise TypeMismatchError(f"{what} must be a condition (true or false); {expr} is {kind}.")
-
-
-def columns_schema(columns: Named, schema: pa.Schema) -> pa.Schema:
-    return pa.schema([(name, expr.type_in(schema)) for name, expr in columns])
-
-
-def require_known(names: tuple[str, ...], schema: pa.Schema, what: str) -> None:
-    for name in names:
-        if name not in schema.names:
-            raise UnknownColumnError(name, schema.names, what)

@@ -8,8 +8,9 @@ from typing import Any
 
 from thalweg.errors import WindowError
 from thalweg.model.clocks import lasting
-from thalweg.plan.nodes.base import Node, require_known
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Distinct", "SessionLifetime", "Stitch"]

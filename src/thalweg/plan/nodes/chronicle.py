@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.expr import Expr, col
-from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Named, columns_schema
+from thalweg.plan.expressions import Keys, show_columns
+from thalweg.plan.nodes.base import Named
 from thalweg.plan.nodes.pairs import KeyedPair, keys_of_pairs, pair_schema, same_groups
-from thalweg.plan.nodes.rows import show_columns
+from thalweg.plan.nodes.schemas import columns_schema
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Chronicle"]

@@ -10,6 +10,7 @@ from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import columns_of
 from thalweg.plan.nodes.pairs import KeyedPair, same_groups
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["ClipBy"]
 
@@ -81,6 +82,16 @@ class ClipBy(KeyedPair):
     ) -> dict[str, Any]:
         sides = [partitions[0], partitions[-1]]
         return same_groups(self, self.same, keys, sides, left_stays=True)
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        found = next(each for each in inputs if each is not None)
+        own_key = {str(key) for key in self.left_keys} == {str(key) for key in found.keys}
+        if not self.of_itself or not own_key:
+            raise found.refusal(
+                self.label,
+                f"rows may only be cut by the next row of their key ({found.shown_keys})",
+            )
+        return UpdateStream(found.keys, found.source, newest=True)
 
     @property
     def details(self) -> str:

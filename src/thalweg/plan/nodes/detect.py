@@ -11,8 +11,9 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError, UnknownColumnError
 from thalweg.model.clocks import lasting
 from thalweg.plan.automata import Automaton, Pattern
-from thalweg.plan.nodes.base import Node, lifetime_schema, require_condition, require_known
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema, require_condition, require_known
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Detect", "Register", "Simultaneous"]

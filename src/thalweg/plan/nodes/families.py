@@ -10,6 +10,7 @@ from typing import Any
 from thalweg.expr import Expr, col
 from thalweg.plan.expressions import START, Keys
 from thalweg.plan.nodes.base import Grid, Node
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = [
     "GroupedOperator",
@@ -185,3 +186,20 @@ class GroupedOperator(Node):
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
         return {"keys": (*keys, *self.grouping)}
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        (found,) = inputs
+        if found is None or not self.covers_windows:
+            return super().update_stream(inputs)
+        if not columns_of(*found.keys) <= set(self.grouping):
+            raise found.refusal(
+                self.label,
+                f"the groups must contain the update key ({found.shown_keys}); rows of different "
+                "keys would be mixed of which some are left out",
+            )
+        raise found.refusal(
+            self.label,
+            "a window that lost rows in the queue must have no answer, and this one would answer "
+            "from the rows that are left. Let the queue serve whole windows (newest_window), "
+            "aggregate before the queue, or use a source of all rows",
+        )

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Named, Node, columns_schema, lifetime_schema
-from thalweg.plan.nodes.rows import show_columns
+from thalweg.plan.expressions import Keys, show_columns
+from thalweg.plan.nodes.base import Grid, Named, Node
+from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.nodes.traversal import find, replace, walk
 from thalweg.plan.nodes.window_aggregate import WindowAggregate

@@ -10,20 +10,15 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr, col
-from thalweg.plan.expressions import Keys
+from thalweg.plan.expressions import Keys, show_columns
 from thalweg.plan.join_kinds import JOIN_KINDS, JoinKind, join_kind
-from thalweg.plan.nodes.base import (
-    Named,
-    Node,
-    columns_schema,
-    lifetime_schema,
-    require_condition,
-)
+from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.bounds import refuse_endless
 from thalweg.plan.nodes.families import columns_of
 from thalweg.plan.nodes.pairs import KeyedPair, keys_of_pairs, pair_schema, same_groups
-from thalweg.plan.nodes.rows import show_columns
+from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_condition
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["Join"]
 
@@ -188,6 +183,38 @@ class Join(KeyedPair):
         if kind.right_alone:
             changes["right_only"] = (*self.right_only, *carried)
         return changes
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        found = next(each for each in inputs if each is not None)
+        left, right = inputs
+        if left is None or right is None:
+            raise found.refusal(
+                self.label, "both sides of a join must be update streams, or none of them"
+            )
+        if not (left.newest and right.newest):
+            raise found.refusal(
+                self.label,
+                "only the newest match counts: let each row last until the next of its key first, "
+                f"by edges({found.shown_keys!r}) on both sides",
+            )
+        if not self._are_equal_in_pairs(left.keys, right.keys):
+            raise found.refusal(
+                self.label,
+                f"the keys ({left.shown_keys}) and ({right.shown_keys}) must be equal in it",
+            )
+        keys = self.result_keys(left.keys, right.keys)
+        if keys is None:
+            raise found.refusal(self.label, "the update key must be among its result columns")
+        return UpdateStream(keys, found.source, newest=True)
+
+    def _are_equal_in_pairs(self, left: Keys, right: Keys) -> bool:
+        """Whether rows meet only where these keys of both sides are equal."""
+        compared = {
+            (str(left_key), str(right_key))
+            for left_key, right_key in zip(self.left_keys, self.right_keys, strict=True)
+        }
+        needed = zip(map(str, left), map(str, right), strict=False)
+        return len(left) == len(right) and compared.issuperset(needed)
 
     @property
     def details(self) -> str:

@@ -11,8 +11,9 @@ from thalweg.errors import TypeMismatchError, WindowError
 from thalweg.expr import Expr
 from thalweg.model.clocks import lasting
 from thalweg.model.time import INFINITY
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import LifetimeOperator
+from thalweg.plan.nodes.schemas import lifetime_schema
 
 __all__ = [
     "AlterLifetime",
@@ -80,18 +81,8 @@ class AlterLifetime(LifetimeOperator):
                 f"{kind}."
             )
         duration = None if self.ticks == INFINITY else self.ticks
-        before = self.input.properties
-        self._settle(
-            self.input.schema,
-            before.but(
-                ordered=False,
-                unique_start=False,
-                payload_start_key=False,
-                constant_duration=duration,
-                firm_ends=True,
-                group_ctis=False,
-            ),
-        )
+        moved = self.input.properties.with_new_starts()
+        self._settle(self.input.schema, moved.but(constant_duration=duration, firm_ends=True))
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -124,9 +115,7 @@ class Shift(LifetimeOperator):
                 raise TypeMismatchError(
                     f"shift: the amount must be a whole number of ticks; {self.by} is {kind}."
                 )
-            before = before.but(
-                ordered=False, unique_start=False, payload_start_key=False, group_ctis=False
-            )
+            before = before.with_new_starts()
         self._settle(self.input.schema, before)
 
     @property
@@ -241,17 +230,14 @@ class Chop(LifetimeOperator):
         if self.period <= 0:
             raise WindowError(f"chop: the period must be positive; got {self.period}.")
         before = self.input.properties
+        # The last piece of a row without an end is cut again as progress moves.
+        all_end = before.constant_duration is not None
         self._settle(
             self.input.schema,
-            before.but(
-                ordered=False,
-                unique_start=False,
-                payload_start_key=False,
+            before.with_new_starts().but(
                 constant_duration=None,
-                group_ctis=False,
-                # the last piece of a row without an end is cut again as progress moves
-                firm_ends=before.firm_ends and before.constant_duration is not None,
-                insert_only=before.insert_only and before.constant_duration is not None,
+                firm_ends=before.firm_ends and all_end,
+                insert_only=before.insert_only and all_end,
             ),
         )
 

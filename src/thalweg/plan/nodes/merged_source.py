@@ -9,8 +9,8 @@ import pyarrow as pa
 from thalweg.errors import PlanError
 from thalweg.plan.expressions import Keys
 from thalweg.plan.merging import Broken, Level, MergePolicy
-from thalweg.plan.nodes.base import require_known
 from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.nodes.sources import Source
 
 __all__ = ["MergedSource"]

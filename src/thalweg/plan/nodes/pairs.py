@@ -11,8 +11,9 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Named, Node, lifetime_schema
+from thalweg.plan.nodes.base import Grid, Named, Node
 from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.schemas import lifetime_schema
 
 __all__ = ["KeyedPair", "keys_of_pairs", "pair_schema", "same_groups"]
 

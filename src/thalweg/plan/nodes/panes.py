@@ -13,21 +13,25 @@ largest value. The table of `Panes` depends on how its input was cut into batche
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from thalweg.errors import WindowError, did_you_mean
+from thalweg.errors import WindowError, require_choice
 from thalweg.plan.aggregates import AggregateCall, partial_schema
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema
 from thalweg.plan.nodes.window_aggregate import WindowAggregate, show_calls
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import HoppingWindow
 
-__all__ = ["FLUSHES", "CombinePanes", "Panes", "Table", "in_panes"]
+__all__ = ["CombinePanes", "Flush", "Panes", "Table", "in_panes"]
 
 Calls = tuple[tuple[str, AggregateCall], ...]
+
+Flush: TypeAlias = Literal["at end", "slow", "lazy"]
+"""How sums of windows that are over leave a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,12 @@ class Table:
     """
 
     slots: int
-    flush: str = "lazy"
+    flush: Flush = "lazy"
     every: int = 160
     late: int = 2
 
     def __post_init__(self) -> None:
-        if self.flush not in FLUSHES:
-            raise WindowError(
-                "two_level: flush must be one of "
-                f"{', '.join(FLUSHES)}{did_you_mean(self.flush, FLUSHES)} Got {self.flush!r}."
-            )
+        require_choice(self.flush, get_args(Flush), "two_level: flush", WindowError)
         for name in ("slots", "every", "late"):
             if getattr(self, name) < (0 if name == "late" else 1):
                 raise WindowError(f"two_level: {name} must be positive; got {getattr(self, name)}.")
@@ -59,9 +59,6 @@ class Table:
         return (
             f"table of {self.slots}, flushed {self.flush}{pace}, at most {self.late} windows late"
         )
-
-
-FLUSHES = ("at end", "slow", "lazy")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ from typing import Any
 from thalweg.errors import PlanError
 from thalweg.model.clocks import lasting
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import RowOperator
+from thalweg.plan.nodes.schemas import require_known
 
 __all__ = ["Describe", "InOrder"]
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
-from thalweg.plan.nodes.base import Node, lifetime_schema
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import LifetimeOperator
+from thalweg.plan.nodes.schemas import lifetime_schema
 
 __all__ = ["Retime"]
 
@@ -37,13 +38,9 @@ class Retime(LifetimeOperator):
                 )
         self._settle(
             self.input.schema,
-            self.input.properties.but(
-                ordered=False,
-                unique_start=False,
-                payload_start_key=False,
+            self.input.properties.with_new_starts().but(
                 constant_duration=None,
                 firm_ends=not self.reads_end or self.input.properties.firm_ends,
-                group_ctis=False,
             ),
         )
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr, col, is_monotone_in_start
-from thalweg.plan.expressions import START, Keys, passed_on, substitute
-from thalweg.plan.nodes.base import (
-    Named,
-    Node,
+from thalweg.plan.expressions import START, Keys, passed_on, show_columns, substitute
+from thalweg.plan.nodes.base import Named, Node
+from thalweg.plan.nodes.families import RowOperator, columns_of
+from thalweg.plan.nodes.schemas import (
     columns_schema,
     lifetime_schema,
     require_condition,
     require_known,
 )
-from thalweg.plan.nodes.families import RowOperator, columns_of
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["Select", "SelectMany", "Where"]
 
@@ -93,11 +93,6 @@ class Projection(RowOperator):
         return show_columns(self.columns)
 
 
-def show_columns(columns: Named) -> str:
-    """Columns as `explain()` shows them."""
-    return ", ".join(name if str(expr) == name else f"{name} = {expr}" for name, expr in columns)
-
-
 @dataclass(frozen=True, eq=False)
 class Select(Projection):
     """R' = {(s, e, f(p, s))}."""
@@ -106,27 +101,19 @@ class Select(Projection):
 
     def __post_init__(self) -> None:
         schema = columns_schema(self.columns, lifetime_schema(self.input.schema))
-        kept = {str(expr.name) for _, expr in self.columns if hasattr(expr, "name")}
-        same = set(self.input.schema.names) <= kept
+        carried = passed_on(self.columns)
+        keeps_all = set(self.input.schema.names) <= set(carried.values())
         before = self.input.properties
-        groups = (
-            before.group_keys
-            if all(
-                dict(self.columns).get(k) is not None and str(dict(self.columns)[k]) == k
-                for k in before.group_keys
-            )
-            else ()
-        )
-        whole = (
-            groups == before.group_keys
-        )  # a start that is unique in its group says nothing once the group is gone
+        # A start that is unique in its group says nothing once the group is gone.
+        keeps_groups = all(carried.get(key) == key for key in before.group_keys)
+        groups = before.group_keys if keeps_groups else ()
         self._settle(
             schema,
             before.but(
-                unique_start=before.unique_start and whole,
-                payload_start_key=whole
-                and (before.unique_start or (before.payload_start_key and same)),
-                group_ctis=before.group_ctis and bool(groups or same),
+                unique_start=before.unique_start and keeps_groups,
+                payload_start_key=keeps_groups
+                and (before.unique_start or (before.payload_start_key and keeps_all)),
+                group_ctis=before.group_ctis and bool(groups or keeps_all),
                 group_keys=groups,
             ),
         )
@@ -178,6 +165,11 @@ class SelectMany(Projection):
             columns_schema(self.columns, schema),
             before.but(unique_start=False, payload_start_key=False, group_ctis=False),
         )
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        (found,) = inputs
+        assert found is not None
+        raise found.refusal(self.label, "a key would get several rows at one time")
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from thalweg.errors import PlanError, did_you_mean
+from thalweg.errors import PlanError, require_choice
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node, require_known
+from thalweg.plan.nodes.base import Grid, Node
+from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_streams import UpdateStream
 from thalweg.progress.admission import LATE, Ingress
 from thalweg.progress.conflation import Conflation
 
@@ -33,6 +36,11 @@ class Leaf(Node):
     identity = frozenset()
     covers_windows = False
     reach = None
+
+    @property
+    def clock(self) -> Clock:
+        """The type of its times, where they are timestamps; None: whole ticks."""
+        return None
 
     @cached_property
     def endless_by(self) -> Node | None:
@@ -65,6 +73,9 @@ class Leaf(Node):
     ) -> dict[str, Any]:
         return {}
 
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Source(Leaf):
@@ -80,8 +91,6 @@ class Source(Leaf):
     times: TimeColumns | None = None
     """Which columns of its rows are times, where it says so."""
     clock: Clock = None
-    """The type of its times, where they are timestamps; None: whole ticks."""
-
     conflation: Conflation | None = None
     """The update queue that stands before it, if only the newest row of each key matters."""
 
@@ -109,19 +118,27 @@ class Source(Leaf):
                     f"source {self.name!r}: a row in quarantine could not be adjusted while it "
                     "waits; quarantine= needs insert_only=True."
                 )
-        if self.ingress.late not in LATE:
-            raise PlanError(
-                f"source {self.name!r}: late must be one of {', '.join(map(repr, LATE))}"
-                f"{did_you_mean(self.ingress.late, LATE)} Got {self.ingress.late!r}."
-            )
+        require_choice(self.ingress.late, LATE, f"source {self.name!r}: late")
         facts = self.declared
         if self.ingress.late_policy.moves:  # a late row keeps its end and starts later
             facts = facts.but(constant_duration=None, firm_ends=facts.insert_only)
         self._settle(self.columns, facts)
 
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        queue = self.conflation
+        if queue is None:
+            return None
+        return UpdateStream(by_columns(queue.key), self.name, window=queue.window)
+
     def _carries_internal(self) -> bool:
         """What comes through an exchange is rows of this system, partial sums among them."""
         return self.ingress.trusted
+
+    @property
+    def start_columns(self) -> frozenset[str]:
+        """The columns from which it, or what feeds it, reads the start of a row."""
+        times: tuple[TimeColumns | None, ...] = (self.times, getattr(self.feed, "times", None))
+        return frozenset(each.start for each in times if each is not None)
 
     @property
     def details(self) -> str:

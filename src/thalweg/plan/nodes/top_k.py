@@ -9,8 +9,9 @@ import pyarrow as pa
 from thalweg.errors import WindowError
 from thalweg.expr import Expr
 from thalweg.plan.aggregates import require_order
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import GroupedOperator, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import SnapshotWindow, Window
 

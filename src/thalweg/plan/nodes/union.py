@@ -13,6 +13,7 @@ from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.properties import StreamProperties
+from thalweg.plan.update_streams import UpdateStream
 
 __all__ = ["Union"]
 
@@ -93,6 +94,15 @@ class Union(Node):
                 "group_apply: a union inside a group needs both sides to come from the group."
             )
         return {}
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        found = next(each for each in inputs if each is not None)
+        raise found.refusal(
+            self.label,
+            "a union would give rows that a younger one of the other input has replaced. Feed both "
+            "inputs to one source, update_key(inputs=(...), truth=...): its queue keeps the "
+            "youngest row of each key",
+        )
 
 
 def _show(schema: pa.Schema) -> str:

@@ -13,8 +13,9 @@ import pyarrow as pa
 from thalweg.errors import PlanError, WindowError
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Node, lifetime_schema, require_known
+from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.nodes.window_aggregate import call_columns, refuse_sketches, show_calls
 from thalweg.plan.properties import StreamProperties
 from thalweg.windows import (

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, WindowError
 from thalweg.plan.nodes.apply import ModuleOperator
-from thalweg.plan.nodes.base import Named, Node, require_known
+from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.families import columns_of, show_keys
+from thalweg.plan.nodes.schemas import require_known
 from thalweg.plan.nodes.wid import WidOperator
 from thalweg.plan.properties import StreamProperties
 from thalweg.udm.module import Module, Params
@@ -69,7 +70,7 @@ class WidApply(ModuleOperator, WidOperator):
     @property
     def reach(self) -> int | None:
         """Stamps that are kept may lie anywhere."""
-        return None if self.stamp == "keep" else super().reach
+        return super().reach if self.stamping.within_window else None
 
     def _check_kind(self, where: str) -> None:
         if not self.kind.is_bounded:
@@ -77,12 +78,12 @@ class WidApply(ModuleOperator, WidOperator):
                 f"{where}: over {self.kind} the module would need every row there ever was; "
                 "use a bounded aggregate, or a window with a range."
             )
-        if self.stamp in ("time-bound", "unrestricted"):
+        if self.stamping.from_change or self.stamping.before_window:
             raise PlanError(
                 f"{where}: stamp={self.stamp!r} needs snapshot, hopping or tumbling windows; "
                 "say align, keep or clip."
             )
-        if not self.module.properties.deterministic or self.on_error != "fail":
+        if not self.module.properties.deterministic or not self.ends_query:
             raise PlanError(
                 f"{where}: windows of {self.kind} are computed again when they are revised, so that"
                 " the module must be deterministic and must not fail (on_error='fail')."
@@ -95,15 +96,11 @@ class WidApply(ModuleOperator, WidOperator):
 
     @property
     def details(self) -> str:
-        args = ", ".join(
-            str(expr) if str(expr) == name else f"{name} = {expr}" for name, expr in self.arguments
-        )
-        params = "".join(f"; {name} = {value!r}" for name, value in self.params)
         parts = f", partitions {', '.join(self.partition)}" if self.partition else ""
         named = f", id as {self.wid}" if self.wid is not None else ""
-        call = f"{self.module.label}({args}{params})"
-        text = f"{self.kind}{parts}{show_keys(self.keys)}: {call}{named}; {self.kind.category}"
-        return text + (f", stamp {self.stamp}" if self.stamp != "align" else "")
+        windows = f"{self.kind}{parts}{show_keys(self.keys)}"
+        text = f"{windows}: {self.shown_call}{named}; {self.kind.category}"
+        return text + ("" if self.stamping.by_window else f", stamp {self.stamp}")
 
     def remarks(self) -> Iterator[str]:
         yield self.windows_remark

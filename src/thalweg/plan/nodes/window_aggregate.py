@@ -12,11 +12,13 @@ from thalweg.errors import PlanError, WindowError
 from thalweg.model.clocks import lasting
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Node, lifetime_schema, require_known
+from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import GroupedOperator, by_columns, columns_of, show_keys
+from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.strategies import STRATEGIES, Decision, Evaluation, Volume, choose
-from thalweg.windows import AnyWindow, Category, Window
+from thalweg.plan.update_streams import UpdateStream
+from thalweg.windows import AnyWindow, Category, HoppingWindow, Window
 
 __all__ = ["WindowAggregate", "call_columns", "refuse_sketches", "show_calls"]
 
@@ -112,6 +114,17 @@ class WindowAggregate(GroupedOperator):
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return self.window.closing_grid
+
+    def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
+        """One answer for each window that was served: windows start at multiples of the hop, so
+        rows in one tumbling window of that size have one mark."""
+        (found,) = inputs
+        served = None if found is None else found.window
+        if found is not None and served is not None:
+            by_mark = self.window == HoppingWindow(served.hop, served.hop, 0)
+            if by_mark and columns_of(*found.keys) <= set(self.grouping):
+                return UpdateStream(found.keys, found.source)
+        return super().update_stream(inputs)
 
     @property
     def whole_runs_when_final(self) -> bool:

@@ -2,8 +2,7 @@
 
 Each rule is one module: its docstring states the law that makes it sound for every table, with
 retractions, nulls and promises; `apply` looks at one node and returns what to put in its place, or
-None. A rule that moves work below its input says `sole_reader`: it is only asked when nobody else
-reads that input, so that shared work stays shared.
+None. Its `scope` says what it looks at: some rules see the whole plan, once, before the others.
 
 `optimize` goes through the plan from the sources up, again and again until nothing applies. Every
 rule either takes an operator out of the plan for good (groups), moves a filter towards
@@ -35,6 +34,7 @@ from thalweg.plan.rules import (
     where_below_union,
 )
 from thalweg.plan.rules.evaluation import decide
+from thalweg.plan.rules.scope import Scope
 
 __all__ = ["RULES", "Applied", "Rule", "lower", "optimize"]
 
@@ -43,6 +43,7 @@ class Rule(Protocol):
     """A module with the law in its docstring."""
 
     name: str
+    scope: Scope
 
     def apply(self, node: Node, /) -> Node | None: ...
 
@@ -63,11 +64,7 @@ RULES: tuple[Rule, ...] = (
     merge_shifts,
     prune_columns,
 )
-"""In the order in which they are tried; `ungroup`, `balance_unions` and `share_panes` see the whole
-plan, once, before the others."""
-
-
-_WHOLE_PLAN: tuple[Rule, ...] = (ungroup, balance_unions, share_panes)
+"""In the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +85,13 @@ def lower(root: Node) -> Node:
 def optimize(root: Node, rules: tuple[Rule, ...] = RULES) -> tuple[Node, list[Applied]]:
     """The plan after all rules, and what they did. A node that was read twice is still one node."""
     applied: list[Applied] = []
-    for whole in (rule for rule in _WHOLE_PLAN if rule in rules):
+    for whole in (rule for rule in rules if rule.scope is Scope.PLAN):
         changed = whole.apply(root)
         if changed is not None and changed is not root:
             applied.append(Applied(whole.name, root, changed))
             root = changed
     root = decide(root)
-    local = tuple(rule for rule in rules if rule not in _WHOLE_PLAN)
+    local = tuple(rule for rule in rules if rule.scope is not Scope.PLAN)
     while True:
         rewritten = _pass(root, local, applied)
         if rewritten is root:
@@ -111,7 +108,7 @@ def _pass(root: Node, rules: tuple[Rule, ...], applied: list[Applied]) -> Node:
         alone = all(readers[child] == 1 for child in node.inputs)
         done[node] = rebuilt
         for rule in rules:
-            if getattr(rule, "sole_reader", False) and not alone:
+            if rule.scope is Scope.SOLE_READER and not alone:
                 continue
             better = rule.apply(rebuilt)
             if better is not None:

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections import Counter
 
 from thalweg.plan.nodes import Node, Union, replace, walk
+from thalweg.plan.rules.scope import Scope
 
-__all__ = ["apply", "name"]
+__all__ = ["apply", "name", "scope"]
 
 name = "balance_unions"
+scope = Scope.PLAN
 
 _LEVELS = 8
 """A chain of so many levels is left as it was written."""

@@ -8,9 +8,10 @@ because min(min(e, s + n), s + m) = min(e, s + min(m, n)).
 from __future__ import annotations
 
 from thalweg.plan.nodes import ClipDuration, Node
+from thalweg.plan.rules.scope import Scope
 
 name = "merge_clip_durations"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

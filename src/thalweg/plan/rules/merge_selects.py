@@ -12,9 +12,10 @@ from __future__ import annotations
 from thalweg.expr import Column
 from thalweg.plan.expressions import START, passed_on
 from thalweg.plan.nodes import Node, Select
+from thalweg.plan.rules.scope import Scope
 
 name = "merge_selects"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

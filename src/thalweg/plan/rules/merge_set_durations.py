@@ -13,9 +13,10 @@ takes its place there.
 from __future__ import annotations
 
 from thalweg.plan.nodes import ClipDuration, Node, Select, SetDuration, Shift
+from thalweg.plan.rules.scope import Scope
 
 name = "merge_set_durations"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from thalweg.model.time import MAX_TIME, MIN_TIME
 from thalweg.plan.nodes import Node, Shift
+from thalweg.plan.rules.scope import Scope
 
 name = "merge_shifts"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

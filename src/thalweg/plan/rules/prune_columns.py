@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from thalweg.expr import Column
 from thalweg.plan.nodes import Node, Select
+from thalweg.plan.rules.scope import Scope
 
 name = "prune_columns"
-sole_reader = False
+scope = Scope.NODE
 
 
 def apply(node: Node) -> Node | None:

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from thalweg.plan.expressions import START, passed_on
 from thalweg.plan.nodes import Chronicle, Join, Named, Node, Select
+from thalweg.plan.rules.scope import Scope
 
 name = "select_from_pairs"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

@@ -29,11 +29,13 @@ from thalweg.plan.nodes import (
     replace,
     walk,
 )
+from thalweg.plan.rules.scope import Scope
 from thalweg.windows import HoppingWindow
 
-__all__ = ["apply", "name"]
+__all__ = ["apply", "name", "scope"]
 
 name = "share_panes"
+scope = Scope.PLAN
 
 _MOST_PANES = 100_000
 """In the largest of the windows."""

@@ -13,10 +13,12 @@ from __future__ import annotations
 from thalweg.errors import PlanError
 from thalweg.expr import col
 from thalweg.plan.nodes import GroupApply, GroupInput, Named, Node, Select, Union, find
+from thalweg.plan.rules.scope import Scope
 
-__all__ = ["apply", "name"]
+__all__ = ["apply", "name", "scope"]
 
 name = "ungroup"
+scope = Scope.PLAN
 
 Partition = tuple[str, ...]
 

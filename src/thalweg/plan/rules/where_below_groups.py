@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from thalweg.plan.expressions import cannot_fail, is_floating
 from thalweg.plan.nodes import Node, Where
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_groups"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

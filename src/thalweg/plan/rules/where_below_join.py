@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from thalweg.plan.expressions import START, cannot_fail, passed_on
 from thalweg.plan.nodes import Join, Node, Where
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_join"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

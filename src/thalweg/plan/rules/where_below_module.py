@@ -19,16 +19,17 @@ from dataclasses import replace
 from thalweg.expr import Column
 from thalweg.plan.expressions import cannot_fail, is_floating
 from thalweg.plan.nodes import Node, Where, WindowApply
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_module"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:
     if not isinstance(node, Where) or not isinstance(node.input, WindowApply):
         return None
     below, read = node.input, node.predicate.columns()
-    if below.module.kind != "operator" or below.window.grid is None:
+    if below.module.is_aggregate or below.window.grid is None:
         return None
     passed = {name: expr.name for name, expr in below.arguments if isinstance(expr, Column)}
     allowed = set(below.module.properties.commutes_with_filter) & set(passed)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from thalweg.plan.expressions import START, passed_on
 from thalweg.plan.nodes import Node, Select, Where
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_select"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

@@ -9,9 +9,10 @@ still the result's.
 from __future__ import annotations
 
 from thalweg.plan.nodes import Node, Union, Where
+from thalweg.plan.rules.scope import Scope
 
 name = "where_below_union"
-sole_reader = True
+scope = Scope.SOLE_READER
 
 
 def apply(node: Node) -> Node | None:

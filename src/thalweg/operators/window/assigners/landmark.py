@@ -18,7 +18,7 @@ from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions
 from thalweg.operators.window.extents import Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 from thalweg.windows import LandmarkTime
 
 __all__ = ["LandmarkAssigner"]
@@ -94,7 +94,7 @@ class LandmarkAssigner(WholePartitions):
         few = self.held.is_small and len(self.held) < _HELD
         dropped = [] if few else self.held.drop(frontier.cti)
         if dropped:
-            rows = Columns.concat(dropped)
+            rows = RowColumns.concat(dropped)
             self._absorb(Line(frontier.cti), rows.payload, rows.group, rows.start, rows.weight)
         return self.promise(frontier.cti)
 

@@ -26,10 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.model.area_promises import NO_AREAS, AreaPromises
-from thalweg.model.batch import Batch, column_of
+from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress, Scope
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Codes, Rows, encode_together, whole_column
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, greatest, least

@@ -29,7 +29,7 @@ class PanesKernel(Operator):
     """
     >>> import pyarrow as pa
     >>> from thalweg import count, point
-    >>> from thalweg.model.batch import batches_of
+    >>> from thalweg.model.element_batches import batches_of
     >>> from thalweg.plan.nodes import Source
     >>> from thalweg.windows import HoppingWindow
     >>> schema = pa.schema([("k", pa.int64())])

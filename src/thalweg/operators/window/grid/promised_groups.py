@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thalweg.model.batch import Batch, column_of
+from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS, Progress, Scope, scope_values
+from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Codes, Rows, encode_together
 from thalweg.model.time import INFINITY, MIN_TIME, greatest
 from thalweg.operators.base import (

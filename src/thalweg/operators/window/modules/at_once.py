@@ -13,7 +13,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, take_column
 from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.modules.window_entries import Entries
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["compute_at_once"]
 

@@ -29,7 +29,7 @@ from thalweg.operators.window.modules.module_kernel import ModuleKernel, matches
 from thalweg.operators.window.modules.window_entries import Entries
 from thalweg.operators.window.modules.window_frames import Regions, Spans
 from thalweg.plan.nodes import WindowApply
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 from thalweg.windows import HoppingWindow
 
 __all__ = ["GridApplyKernel"]

@@ -24,7 +24,7 @@ from thalweg.operators.window.modules.window_index import WindowIndex
 from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import KeyIndex
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["ModuleKernel", "matches"]
 

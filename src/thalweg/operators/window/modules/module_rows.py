@@ -22,7 +22,7 @@ from thalweg.operators.arguments import PRESENT
 from thalweg.operators.frames import frame_of
 from thalweg.operators.window.modules.window_frames import Spans
 from thalweg.plan.nodes import WidApply, WindowApply
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["ModuleRows"]
 

@@ -24,7 +24,8 @@ from thalweg.operators.window.modules.module_rows import ModuleRows
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import Spans
 from thalweg.plan.nodes import WidApply, WindowApply
-from thalweg.udm.calls import Caller, Cells
+from thalweg.udm.calls import Caller
+from thalweg.udm.cells import Cells
 from thalweg.udm.results import Answers
 
 __all__ = ["ModuleWindows", "Stepped", "checksum"]

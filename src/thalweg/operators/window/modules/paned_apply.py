@@ -46,7 +46,8 @@ from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.modules.pane_states import PaneStates
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import Arrangement, Hits, KeyIndex
-from thalweg.udm.calls import Cells, values_of
+from thalweg.udm.calls import values_of
+from thalweg.udm.cells import Cells
 from thalweg.windows import HoppingWindow
 
 __all__ = ["PanedApplyKernel"]

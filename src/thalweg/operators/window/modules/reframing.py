@@ -27,7 +27,7 @@ from thalweg.operators.window.modules.window_entries import Entries
 from thalweg.operators.window.modules.window_frames import Frame, Reach, Regions, Spans
 from thalweg.operators.window.modules.window_index import WindowIndex
 from thalweg.progress.frontier import Line
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["Reframing"]
 

@@ -16,7 +16,7 @@ from thalweg.model.rows import Bools, Codes
 from thalweg.operators.window.modules.module_windows import ModuleWindows, checksum
 from thalweg.operators.window.modules.window_entries import Answered, Entries, FoundWindows
 from thalweg.operators.window.modules.window_index import WindowIndex
-from thalweg.udm.calls import Cells
+from thalweg.udm.cells import Cells
 
 __all__ = ["OldRows", "TakingBack"]
 

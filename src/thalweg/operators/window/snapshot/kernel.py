@@ -48,7 +48,7 @@ from thalweg.operators.window.snapshot.gate import WindowGate
 from thalweg.operators.window.snapshot.snapshots import Snapshots, snapshots_of
 from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.state import Arrangement, Hits, KeyIndex
-from thalweg.state.runs import Columns
+from thalweg.state.columns import RowColumns
 
 __all__ = ["SnapshotKernel"]
 
@@ -296,7 +296,7 @@ class SnapshotKernel(WindowOperator):
         if now.cti == INFINITY:
             self.clear()
             return
-        dropped: list[Columns] = []
+        dropped: list[RowColumns] = []
         if now.cti > before.cti:
             dropped = self._held.drop(now.cti - 1)
         promised = (

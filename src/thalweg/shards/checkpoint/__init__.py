@@ -1,0 +1,1 @@
+"""What lies in a checkpoint beside Spark's own files, and what protects it."""

@@ -1,0 +1,69 @@
+"""Which query of this process runs with which checkpoint, and that no other does.
+
+The lock file keeps other processes away. In this process a checkpoint has one owner: a running
+query, or a host.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from pathlib import Path
+from typing import Protocol
+
+from thalweg.errors import StateError
+from thalweg.io.locks import lock_file, unlock_file
+
+__all__ = ["Owner", "lock_checkpoint", "own_checkpoint", "unlock_checkpoint"]
+
+
+class Owner(Protocol):
+    """Whoever runs with a checkpoint."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still needs the checkpoint."""
+
+    def stop(self) -> None: ...
+
+
+_OWNERS: dict[str, Owner] = {}
+"""By checkpoint: who runs with it in this process."""
+
+
+def lock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
+    """Refuse a checkpoint that another query runs with, in this process or another."""
+    held = _OWNERS.get(str(checkpoint), owner)
+    if held is not None and held is not owner and not held.is_open:
+        unlock_checkpoint(checkpoint)
+        held = owner
+    if held is not owner or not lock_file(_lock_of(checkpoint)):
+        raise StateError(
+            f"{checkpoint.name}: another query is running with this checkpoint. Stop it first, or "
+            "give this one a checkpoint of its own."
+        )
+
+
+def own_checkpoint(checkpoint: Path, owner: Owner) -> None:
+    """Note who runs with a checkpoint that is locked; it is stopped when this process ends."""
+    _OWNERS[str(checkpoint)] = owner
+
+
+def unlock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
+    """Let others run with a checkpoint. With an `owner`, only if it is the owner still."""
+    if owner is not None and _OWNERS.get(str(checkpoint)) is not owner:
+        return
+    _OWNERS.pop(str(checkpoint), None)
+    unlock_file(_lock_of(checkpoint))
+
+
+def _lock_of(checkpoint: Path) -> Path:
+    return checkpoint / "thalweg" / "lock"
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what still runs when the process ends: a query would go on calling it in vain."""
+    for owner in list(_OWNERS.values()):
+        with contextlib.suppress(Exception):
+            owner.stop()

@@ -1,0 +1,1 @@
+"""The exchange between fragments: chunks of elements, and how rows find their bucket."""

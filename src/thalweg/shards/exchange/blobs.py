@@ -1,0 +1,50 @@
+"""Elements and rows as Arrow bytes, the form in which they travel and are stored."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from thalweg.errors import StateError
+from thalweg.model.batch import Batch
+from thalweg.model.rows import Rows, empty_rows
+
+__all__ = ["batch_of_blob", "blob_of_batch", "read_rows", "write_rows"]
+
+_IPC_OPTIONS = pa.ipc.IpcWriteOptions()
+"""Made once: a writer without options reads them from the environment for every slice."""
+
+
+def write_rows(rows: Rows) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def read_rows(blob: bytes) -> Rows:
+    try:
+        table = pa.ipc.open_stream(blob).read_all()
+    except (pa.ArrowInvalid, OSError) as reason:
+        raise StateError(f"these bytes are no Arrow stream: {reason}.") from reason
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else empty_rows(table.schema)
+
+
+def blob_of_batch(batch: Batch) -> bytes:
+    """The elements of a batch, without its progress. A batch of inserts travels without `_kind` and
+    `_new_end`."""
+    if not batch.insert_only:
+        return write_rows(batch.to_table().combine_chunks().to_batches()[0])
+    arrays = [pa.array(batch.start), pa.array(batch.end), *batch.payload.columns]
+    return write_rows(
+        pa.RecordBatch.from_arrays(arrays, names=["_start", "_end", *batch.schema.names])
+    )
+
+
+def batch_of_blob(blob: bytes) -> Batch:
+    """The inverse of `blob_of_batch`."""
+    rows = read_rows(blob)
+    if rows.schema.names[0] == "_kind":
+        return Batch.from_table(rows)
+    payload = pa.RecordBatch.from_arrays(rows.columns[2:], names=rows.schema.names[2:])
+    return Batch(payload, rows.column(0).to_numpy(), rows.column(1).to_numpy())

@@ -1,0 +1,1 @@
+"""Fragments: a plan cut where its rows are exchanged."""

@@ -1,0 +1,1 @@
+"""What buckets report after a micro-batch, and what follows from all reports."""

@@ -1,0 +1,1 @@
+"""What sources give: rows of files and frames as chunks of the exchange."""

@@ -1,0 +1,1 @@
+"""The state of a bucket in a store: slices by name."""

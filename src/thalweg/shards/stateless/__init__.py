@@ -1,0 +1,1 @@
+"""Queries that keep no rows: no exchange, no state store."""

@@ -1,0 +1,1 @@
+"""Java classes of ours that run in Spark's JVM, and what calls them."""

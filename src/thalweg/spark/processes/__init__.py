@@ -1,0 +1,1 @@
+"""The processes that Spark runs: its JVM, and the Python processes beside it."""

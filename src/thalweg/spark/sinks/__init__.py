@@ -1,0 +1,1 @@
+"""Where the answers of a micro-batch go."""
