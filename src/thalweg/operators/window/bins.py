@@ -47,8 +47,8 @@ from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.accumulators import Accumulators
-from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.operators.window.items import Items
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER

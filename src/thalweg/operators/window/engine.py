@@ -37,16 +37,11 @@ from thalweg.model.rows import (
 )
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.assigners.assigner import Assigner, Ordered
+from thalweg.operators.window.assigners.assigner import Assigner
+from thalweg.operators.window.assigners.changes import Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames
-from thalweg.operators.window.held_rows import (
-    Found,
-    GroupPromises,
-    HeldRows,
-    Located,
-    Partitions,
-    stored_rows,
-)
+from thalweg.operators.window.held_rows import Found, HeldRows, Located, stored_rows
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.operators.window.window_operator import WindowOperator

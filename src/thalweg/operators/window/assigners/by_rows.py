@@ -25,8 +25,8 @@ from thalweg.model.sorting import run_begins
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigners.assigner import Change, Ordered
 from thalweg.operators.window.assigners.by_rank import CountingAssigner
+from thalweg.operators.window.assigners.changes import Change, Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

@@ -14,7 +14,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions, repeated
+from thalweg.operators.window.assigners.changes import Ordered, repeated
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

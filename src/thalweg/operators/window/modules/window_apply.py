@@ -40,13 +40,13 @@ from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.operators.window.modules.count_instants import CountInstants
 from thalweg.operators.window.modules.module_kernel import ModuleKernel
 from thalweg.operators.window.modules.module_promises import ModulePromises
 from thalweg.operators.window.modules.reframing import Reframing
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import CountFrame, GridFrame, Reach, Regions
+from thalweg.operators.window.partitions import GroupPromises
 from thalweg.plan.nodes import WindowApply
 from thalweg.progress.frontier import Frontier, Line
 

@@ -23,13 +23,13 @@ from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.window_entries import (
     Answered,
     Entries,
     FoundWindows,
     HeldBack,
 )
+from thalweg.operators.window.partitions import Partitions
 from thalweg.state import Arrangement, Hits
 
 __all__ = ["WindowIndex"]

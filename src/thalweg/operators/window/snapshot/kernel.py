@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,9 @@ class _Part:
 class SnapshotKernel(WindowOperator):
     """The shared part. A subclass defines which rows are kept and the answer of a window's rows."""
 
+    what: ClassVar[str]
+    """What messages call it."""
+
     def __init__(
         self,
         schema: pa.Schema,
@@ -96,8 +100,7 @@ class SnapshotKernel(WindowOperator):
         self._gate = WindowGate(consistency, self._keys_of)
         self._fields = [held.field(name) for name in keys]
         self._index = KeyIndex(self._fields)
-        what = type(self).__name__.removesuffix("Kernel")
-        self._held = Arrangement(held, self._groups, marks=1, what=what)
+        self._held = Arrangement(held, self._groups, marks=1, what=self.what)
         self._no_rows, self._no_hits = Delta.empty(held), Hits(held, _NONE, [])
         self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
         """By group: the last end of rows that were dropped, and whether that is still to be
