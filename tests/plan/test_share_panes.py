@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.operators.test_bucket_aggregate import ONLY_INSERTS, W
+from tests.operators.test_buckets import ONLY_INSERTS, W
 from tests.operators.test_laws import WIDE, A, finite, table, used
 from thalweg import approx_percentile, avg, count, first, heavy_hitters, max_, min_, sql, sum_
 from thalweg.plan.nodes import CombinePanes, Panes, WindowAggregate, walk

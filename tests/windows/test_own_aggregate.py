@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from tests.operators.test_bucket_aggregate import ONLY_INSERTS
+from tests.operators.test_buckets import ONLY_INSERTS
 from thalweg.aggregates import Aggregate, Columns, Values, register_aggregate
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.model.rows import Codes

@@ -18,7 +18,8 @@ from thalweg.model.cht import cht
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times
-from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions
+from thalweg.operators.window.assigners.changes import Ordered
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import Frames
 from thalweg.progress.frontier import Frontier
 from thalweg.shards.fragments.cutting import fragments_of

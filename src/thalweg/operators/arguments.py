@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from thalweg.aggregates import Values
 from thalweg.expr import Column, Expr
+from thalweg.model.batch import Batch
+from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import Times
@@ -89,6 +91,12 @@ class ArgumentProjection:
         column = _Column(internal(name), expr, expr.type_in(self.seen), is_filter)
         self._columns.append(column)
         return column.name
+
+    def changes(self, batch: Batch) -> Delta:
+        """The changes of a batch to rows of keys and arguments."""
+        delta = Delta.of_batch(batch)
+        rows = self.project(delta.payload, delta.start)
+        return Delta(rows, delta.start, delta.end, delta.weight)
 
     def project(self, payload: Rows, start: Times) -> Rows:
         arrays = [payload.column(name) for name in self.keys]

@@ -32,8 +32,8 @@ from thalweg.operators.base import (
 )
 from thalweg.operators.groups import only_starts
 from thalweg.operators.rows.sessions import Chains, chains_of
-from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.operators.window.partition_values import grown, moved_to
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.plan.nodes import SessionLifetime
 from thalweg.state import Arrangement, Hits
 

@@ -6,7 +6,8 @@ build             which kernel runs a node, by its kind of window
 engine            read the rows of a batch, revise, answer, close, save
 assigners/        what a kind of window means at run time: which windows rows make, what a change
                   reaches, what a CTI closes
-held_rows         the rows, by partition and position; `partition_values`: a number for each
+partitions        the groups of some columns, by number; `partition_values`: a number for each
+held_rows         the rows, by partition and position
 totals            partial results of forgotten rows, for windows over everything so far
 values            what the windows give: aggregates of rows, or of partial results
 module_values     what the windows give: what a module makes of the rows

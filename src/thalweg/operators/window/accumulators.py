@@ -7,7 +7,8 @@ all of them.
     results      the aggregates
     answers      the aggregates of ranges, without a table of their partial results
 
-One column counts rows; the others are those of each call's aggregate (see `aggregates.base`).
+One column counts rows; the others are those of each call's aggregate (see `aggregates.base`). Where
+all aggregates add up, their columns are whole numbers, which `Partials` computes.
 """
 
 from __future__ import annotations

@@ -40,15 +40,15 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, Slices, StateSize
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.accumulators import Accumulators
-from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.operators.window.items import Items
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.plan.aggregates import ROWS
 from thalweg.plan.nodes import WidAggregate
 from thalweg.plan.nodes.wid import ROW_NUMBER
@@ -272,9 +272,8 @@ class BinsAggregateKernel(Operator):
         part, start = part[chosen], start[chosen]
         order = sort_pairs(part, start)
         part, start = part[order], start[order]
-        new = np.ones(len(part), np.bool_)
-        new[1:] = (part[1:] != part[:-1]) | (start[1:] != start[:-1])
-        return part[new], start[new]
+        first = run_begins(part, start)
+        return part[first], start[first]
 
     def _evaluate(self, low: int, since: Line, until: Line, beyond: int = INFINITY) -> Delta:
         part, window = self._windows(low, since, until, beyond)

@@ -37,16 +37,11 @@ from thalweg.model.rows import (
 )
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.assigners.assigner import Assigner, Ordered
+from thalweg.operators.window.assigners.assigner import Assigner
+from thalweg.operators.window.assigners.changes import Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames
-from thalweg.operators.window.held_rows import (
-    Found,
-    GroupPromises,
-    HeldRows,
-    Located,
-    Partitions,
-    stored_rows,
-)
+from thalweg.operators.window.held_rows import Found, HeldRows, Located, stored_rows
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.operators.window.totals import Totals
 from thalweg.operators.window.values import Values
 from thalweg.operators.window.window_operator import WindowOperator
@@ -225,7 +220,7 @@ class WindowEngine(WindowOperator):
         assigner.note_answers(look.frames, new_line)
         if not len(answers):
             return answers
-        if self._values.one_each:
+        if self._values.one_row_each:
             return _Continued(answers, assigner.has_answered(chosen, old_line, 0)[frame])
         before, _, _ = self._give(
             look, lambda frames: last_and_new(frames) & assigner.has_answered(frames, old_line, 0)
@@ -302,7 +297,7 @@ class WindowEngine(WindowOperator):
             self.clear()
             return Progress(INFINITY)
         named = self._close_groups(groups) if groups.scopes else {}
-        settles = moved or bool(named) or assigner.restless or self._promise is None
+        settles = moved or bool(named) or assigner.moves_without_cti or self._promise is None
         if frontier.cti != MIN_TIME and settles:
             self._promise = assigner.close(frontier)
         promise = MIN_TIME if self._promise is None else self._promise

@@ -14,7 +14,8 @@ from thalweg.model.rows import Codes, Rows, concat_rows, encode, take_rows, used
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.window.accumulators import Accumulators
-from thalweg.operators.window.held_rows import PartitionedState, Partitions
+from thalweg.operators.window.held_rows import PartitionedState
+from thalweg.operators.window.partitions import Partitions
 from thalweg.state import Hits
 
 __all__ = ["Totals"]

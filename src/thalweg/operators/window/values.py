@@ -25,7 +25,7 @@ class Values(ABC):
 
     fields: list[pa.Field]
     sums: Accumulators | None = None
-    one_each: bool = False
+    one_row_each: bool = False
     """Whether each window of a group gives one row, whatever the end of its lifetime."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Values(ABC):
 
 
 class _Aggregates(Values):
-    one_each = True
+    one_row_each = True
 
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments, self._schema = arguments, schema

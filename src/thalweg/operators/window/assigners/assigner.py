@@ -16,8 +16,7 @@ a partition (see `extents`), or sets of rows (`occupied` overridden).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -25,104 +24,16 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
+from thalweg.model.time import Times, least
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.groups import only_starts
+from thalweg.operators.window.assigners.changes import Change, Ordered, repeated
 from thalweg.operators.window.extents import Frames, Occupied, occupied
-from thalweg.operators.window.held_rows import Found, HeldRows, Located
-from thalweg.operators.window.partition_values import grown, moved_to
+from thalweg.operators.window.held_rows import Found, HeldRows
 from thalweg.operators.window.totals import Totals
 from thalweg.progress.frontier import Frontier, Line
 
-__all__ = ["NO_CHANGE", "Assigner", "Change", "Ordered", "WholePartitions"]
-
-
-class Ordered:
-    """Rows of weight one, sorted by partition, then by what orders them: time, or their number.
-
-    `which` has the place of each in `found`. `number` is the position in the partition, from 1,
-    where the kind counts rows. A row counts `at` its start, or, by arrival, at the largest start so
-    far. Starts that are not positions are gathered when they are first read.
-    """
-
-    __slots__ = ("_at", "_start", "found", "number", "partition", "which")
-
-    def __init__(
-        self,
-        found: Found,
-        which: Codes,
-        start: Times | Callable[[], Times],
-        number: Codes | None = None,
-        at: Times | None = None,
-    ) -> None:
-        self.found, self.which, self._start = found, which, start
-        self.partition = found.partition[which]
-        self.number = which if number is None else number
-        self._at = at
-
-    @property
-    def start(self) -> Times:
-        if not isinstance(self._start, np.ndarray):
-            self._start = self._start()
-        return self._start
-
-    @property
-    def at(self) -> Times:
-        return self.start if self._at is None else self._at[self.which]
-
-    def located(self) -> Located:
-        """The rows themselves, to be gathered."""
-        return Located(*self.found.located(self.which), lambda: self.start)
-
-    def __len__(self) -> int:
-        return len(self.which)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The partitions that a batch touches, and of each the first and the last start that
-    changed."""
-
-    partition: Codes
-    first: Times
-    last: Times
-
-    @classmethod
-    def of(cls, start: Times, partition: Codes) -> Change:
-        size = greatest(partition) + 1 if len(partition) else 0
-        if size > 4 * len(partition):
-            touched, partition = np.unique(partition, return_inverse=True)
-            size = len(touched)
-        else:
-            touched = np.arange(size)
-        first, last = np.full(size, INFINITY), np.full(size, MIN_TIME)
-        np.minimum.at(first, partition, start)
-        np.maximum.at(last, partition, start)
-        some = last != MIN_TIME
-        return cls(touched[some], first[some], last[some])
-
-    @classmethod
-    def of_answered(cls, start: Times, partition: Codes, old_line: Line) -> Change:
-        """The partitions in which something changed that may have answered."""
-        if not len(start) or (not old_line.ahead and least(start) >= old_line.common):
-            return NO_CHANGE
-        return cls.of(start, partition).before(old_line)
-
-    def filter(self, mask: Bools) -> Change:
-        return Change(self.partition[mask], self.first[mask], self.last[mask])
-
-    def before(self, old_line: Line) -> Change:
-        """The partitions in which something changed that may have answered."""
-        return self.filter(old_line.of(self.partition) > self.first)
-
-    def everywhere(self) -> Change:
-        """The same partitions, at all times."""
-        size = len(self.partition)
-        return Change(self.partition, np.full(size, MIN_TIME), np.full(size, INFINITY))
-
-
-_NONE = np.empty(0, np.int64)
-NO_CHANGE = Change(_NONE, _NONE, _NONE)
+__all__ = ["Assigner"]
 
 
 class Assigner(ABC):
@@ -134,8 +45,8 @@ class Assigner(ABC):
     """Columns of the input that it reads, beside the start."""
     cumulative: bool = False
     """Whether windows hold everything so far, so that totals stand for rows that were forgotten."""
-    restless: bool = False
-    """Whether the promise may change without a CTI."""
+    moves_without_cti: bool = False
+    """Whether its promise may move although no CTI has come."""
     keeps_start: bool = False
     """Whether positions are not times, so that starts must be kept beside them."""
 
@@ -173,7 +84,8 @@ class Assigner(ABC):
     # windows
 
     def mark(self) -> int:
-        """What decides about windows besides the rows of a partition."""
+        """A number that decides about windows besides the rows of a partition, such as where a grid
+        begins."""
         return 0
 
     def observe(self, batch: Batch) -> bool:
@@ -295,81 +207,3 @@ class Assigner(ABC):
 
     def size(self) -> StateSize:
         return StateSize()
-
-
-class WholePartitions(Assigner):
-    """Windows for which all rows of a partition are looked at.
-
-    `_pending` has, for each partition, a time before which none of its windows can answer; infinity
-    where nothing waits.
-    """
-
-    def __init__(self) -> None:
-        self._pending = np.empty(0, np.int64)
-
-    def leaves_from(self, delta: Delta) -> Times:
-        """For each row the earliest time at which a window that it is in may be complete."""
-        return delta.start + 1
-
-    def fetch(self, change: Change) -> Found:
-        return self.held.of(change.partition)
-
-    def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
-        reached: Bools = frames.leaves > first
-        return reached
-
-    def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
-        leaves = self.leaves_from(delta)
-        self.wait(partition, leaves, old_line)
-        # A late row may complete a window of later rows, none of which waits; and without a row
-        # that is taken back a window may be complete earlier.
-        moves = (leaves <= old_line.of(partition)) | (delta.weight < 0)
-        if moves.any():
-            self._pending[partition[moves]] = MIN_TIME
-
-    def waiting(self, new_line: Line) -> Codes:
-        pending = self._pending
-        line = new_line.of(np.arange(len(pending))) if new_line.ahead else new_line.common
-        found: Codes = ((pending <= line) & (pending != INFINITY)).nonzero()[0]
-        pending[found] = INFINITY
-        return found
-
-    def leaving(self, old_line: Line, new_line: Line) -> Found:
-        return self.held.of(self.waiting(new_line))
-
-    def note_answers(self, frames: Frames, new_line: Line) -> None:
-        self.wait(frames.partition, frames.leaves, new_line)
-
-    def wait(self, partition: Codes, leaves: Times, line: Line) -> None:
-        """Windows that are complete at some times, or later, wait unless they are out."""
-        if not len(partition):
-            return
-        if len(self._pending) < len(self.held.partitions.index):
-            self._pending = grown(self._pending, partition, INFINITY)
-        if line.ahead or least(leaves) <= line.common:
-            later = (leaves > line.of(partition)).nonzero()[0]
-            if not len(later):
-                return
-            partition, leaves = partition[later], leaves[later]
-        np.minimum.at(self._pending, partition, leaves)
-
-    def finish(self, partition: Codes) -> None:
-        super().finish(partition)
-        self._pending = grown(self._pending, partition, INFINITY)
-        self._pending[partition] = INFINITY
-
-    def renumber(self, moved: Codes) -> None:
-        self._pending = moved_to(self._pending, moved, INFINITY)
-
-    def clear(self) -> None:
-        self._pending = np.empty(0, np.int64)
-
-    def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
-        self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
-
-
-def repeated(which: Codes, weight: Codes) -> Codes:
-    """Positions of rows, each repeated by its weight."""
-    if not len(weight) or greatest(weight) == 1:
-        return which
-    return which.repeat(weight[which])

@@ -21,8 +21,9 @@ from thalweg.model.rows import Codes, Rows
 from thalweg.model.sorting import sort_pairs
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions, repeated
 from thalweg.operators.window.assigners.by_time import frames_by_tuple
+from thalweg.operators.window.assigners.changes import Ordered, repeated
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import Frames
 from thalweg.operators.window.held_rows import Found
 from thalweg.operators.window.partition_values import grown, moved_to

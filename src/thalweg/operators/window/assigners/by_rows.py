@@ -25,8 +25,8 @@ from thalweg.model.sorting import run_begins
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import ranges
-from thalweg.operators.window.assigners.assigner import Change, Ordered
 from thalweg.operators.window.assigners.by_rank import CountingAssigner
+from thalweg.operators.window.assigners.changes import Change, Ordered
 from thalweg.operators.window.extents import NO_FRAMES, Frames, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -55,7 +55,7 @@ class RowsAssigner(CountingAssigner):
         self._numbered, self._sparse = numbered, sparse
         self.ranked = kind.ranked or kind.partitioned
         self._counted = not self.ranked
-        self.cumulative, self.restless = kind.range is None, sparse
+        self.cumulative, self.moves_without_cti = kind.range is None, sparse
         self.ties = len(ties)
         self.columns = (*(numbered or ()), *ties)
         self.keeps_start = numbered is not None

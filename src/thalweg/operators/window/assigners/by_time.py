@@ -20,7 +20,8 @@ from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.base import Slices
 from thalweg.operators.groups import covered
-from thalweg.operators.window.assigners.assigner import Assigner, Change, Ordered, repeated
+from thalweg.operators.window.assigners.assigner import Assigner
+from thalweg.operators.window.assigners.changes import Change, Ordered, repeated
 from thalweg.operators.window.extents import Frames, Occupied, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line

@@ -17,7 +17,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
-from thalweg.operators.window.assigners.assigner import Change, Ordered, WholePartitions
+from thalweg.operators.window.assigners.changes import Change, Ordered
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import NO_FRAMES, Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.operators.window.partition_values import grown, moved_to

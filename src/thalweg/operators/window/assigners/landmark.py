@@ -1,5 +1,5 @@
-"""Landmark windows over time: everything so far, answered where something is new, until the next
-time something does.
+"""Landmark windows over time: everything so far. A window in which a group has a new row answers,
+and its answer holds until the next such window.
 
 A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows
 that the CTI has passed become partial results of their group (see `totals`): one for all closed
@@ -14,7 +14,8 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.window.assigners.assigner import Ordered, WholePartitions, repeated
+from thalweg.operators.window.assigners.changes import Ordered, repeated
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
@@ -26,7 +27,7 @@ __all__ = ["LandmarkAssigner"]
 _FEW = 64
 """So few rows of a batch are held as they are."""
 _HELD = 160
-"""So few rows are looked at with every batch, which costs less than adding them to totals."""
+"""So few rows are evaluated with every batch, which costs less than adding them to totals."""
 
 
 class LandmarkAssigner(WholePartitions):

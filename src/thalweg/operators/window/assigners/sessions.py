@@ -17,8 +17,9 @@ from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.time import INFINITY, MAX_TIME, MIN_TIME, Times
 from thalweg.operators.rows.sessions import chains_of
-from thalweg.operators.window.assigners.assigner import Change, Ordered, WholePartitions
+from thalweg.operators.window.assigners.changes import Change, Ordered
 from thalweg.operators.window.assigners.latest_chains import LatestChains
+from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import Frames, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.operators.window.partition_values import grown, moved_to

@@ -2,7 +2,7 @@
 
     answers(batch 1), answers(batch 2), ...  =  answers(all of them together), while no window ends
 
-Where many windows read one stream of panes, most of them have nothing to say after most batches: a
+Where many windows read one stream of panes, most of them have no answer after most batches: a
 window of an hour over panes of a second answers once in 3,600. What a kernel does with a batch of a
 few sums costs a fixed time, so batches wait, and are taken in as one when
 
@@ -53,27 +53,28 @@ class DeferredKernel(WrappedOperator):
         self._is_final = release.consistency.is_final
         self._waiting: list[Batch] = []
         self._rows = 0
-        self._weighed = (0, 0)
-        """How many of the waiting batches were weighed, and their bytes."""
+        self._counted = (0, 0)
+        """How many of the waiting batches `state_size` has counted, and their bytes."""
         self._last: Batch | None = None
         """The last batch that was not taken in, with rows or without."""
         self._watermark = self._closes_at = self._answers_at = self._revises_before = MIN_TIME
         self._answers_at_once = False
-        self._silence = Batch.empty(inner.schema)
-        """No rows, and the promise that was made last."""
+        self._no_answer = Batch.empty(inner.schema)
+        """A batch without rows, with the last promise."""
         self._look_ahead()
 
     def process(self, port: int, batch: Batch) -> Batch:
         count = len(batch.start)
-        if self._is_due(batch, count):
+        if self._cannot_wait(batch, count):
             return self._take_in(batch)
         if count:
             self._waiting.append(batch)
             self._rows += count
         self._last = batch
-        return self._silence
+        return self._no_answer
 
-    def _is_due(self, batch: Batch, count: int) -> bool:
+    def _cannot_wait(self, batch: Batch, count: int) -> bool:
+        """Whether a batch closes, answers or revises a window, or too much waits already."""
         progress = batch.progress
         if self._answers_at_once or self._rows + count > _MOST_ROWS or batch.is_adjust is not None:
             return True
@@ -103,39 +104,39 @@ class DeferredKernel(WrappedOperator):
         if self._waiting:
             parts = [*self._waiting, batch]
             batch = Batch.concat(parts, batch.schema)
-            self._waiting, self._rows, self._weighed = [], 0, (0, 0)
+            self._waiting, self._rows, self._counted = [], 0, (0, 0)
         self._last = None
         answer = self.inner.process(0, batch)
-        self._silence = Batch.empty(self.schema, answer.progress)
+        self._no_answer = Batch.empty(self.schema, answer.progress)
         self._look_ahead()
         return answer
 
-    def _settle(self) -> None:
-        """Take in what waits."""
+    def _take_in_waiting(self) -> None:
+        """Take in the batches that wait, none of which gives an answer."""
         if self._last is not None:
             answer = self._take_in(Batch.empty(self._last.schema, self._last.progress))
             assert not len(answer), "windows answered before their time"
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        self._settle()
+        self._take_in_waiting()
         self.inner.forget(time, unwanted)
         self._look_ahead()
 
     def snapshot(self) -> Slices:
-        self._settle()
+        self._take_in_waiting()
         return self.inner.snapshot()
 
     def restore(self, slices: Mapping[str, Rows]) -> None:
-        self._waiting, self._rows, self._weighed, self._last = [], 0, (0, 0), None
+        self._waiting, self._rows, self._counted, self._last = [], 0, (0, 0), None
         self.inner.restore(slices)
-        self._silence = Batch.empty(
+        self._no_answer = Batch.empty(
             self.schema, Progress(self._release.grid.promise(self._release.cti))
         )
         self._look_ahead()
 
     def state_size(self) -> StateSize:
-        weighed, held = self._weighed
-        for batch in self._waiting[weighed:]:
+        count, held = self._counted
+        for batch in self._waiting[count:]:
             held += batch.payload.nbytes + 16 * len(batch)
-        self._weighed = len(self._waiting), held
+        self._counted = len(self._waiting), held
         return self.inner.state_size() + StateSize(self._rows, held)

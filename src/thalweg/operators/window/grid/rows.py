@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,8 @@ from thalweg.operators.window.accumulators import Accumulators
 from thalweg.operators.window.grid.grid import FOREVER, NEVER
 from thalweg.operators.window.grid.loop import Arrivals, ComparingGridOperator
 from thalweg.operators.window.grid.ranges import parts_of_windows
-from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
+from thalweg.operators.window.held_rows import Found, HeldRows
+from thalweg.operators.window.partitions import Partitions
 from thalweg.operators.window.ranking import ORDER, Ranking
 from thalweg.plan.nodes import TopK, WindowAggregate
 from thalweg.state.key_index import KeyIndex
@@ -62,6 +64,9 @@ class Members:
 class HoppingRowsKernel(ComparingGridOperator[Delta]):
     """The shared part: the rows of windows that are not closed."""
 
+    what: ClassVar[str]
+    """What messages call it."""
+
     def __init__(
         self,
         schema: pa.Schema,
@@ -75,7 +80,7 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
         self._keys = keys
         self._place_on(window, consistency)
         self._partitions = Partitions(held, keys)
-        self._held = HeldRows(held, self._partitions, type(self).__name__.removesuffix("Kernel"))
+        self._held = HeldRows(held, self._partitions, self.what)
 
     @abstractmethod
     def project(self, batch: Batch) -> Delta:
@@ -166,6 +171,8 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
     [(-5, 5, {'mid': 1.0}), (0, 10, {'mid': 2.0}), (5, 15, {'mid': 3.0})]
     """
 
+    what = "HoppingRowsAggregate"
+
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow)
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
@@ -177,13 +184,7 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         super().__init__(node.schema, self._arguments.schema, node.keys, node.window, consistency)
 
     def project(self, batch: Batch) -> Delta:
-        delta = Delta.of_batch(batch)
-        return Delta(
-            self._arguments.project(delta.payload, delta.start),
-            delta.start,
-            delta.end,
-            delta.weight,
-        )
+        return self._arguments.changes(batch)
 
     def _of_several(self, rows: Delta, group: Codes, low: int, high: int) -> Delta:
         sums = self._sums
@@ -225,6 +226,8 @@ class HoppingTopKKernel(HoppingRowsKernel):
     >>> tw.table(query, {"s": [tw.point({"v": 1}, 2), tw.point({"v": 3}, 7)]})
     [(0, 10, {'v': 3})]
     """
+
+    what = "HoppingTopK"
 
     def __init__(self, node: TopK, consistency: Consistency) -> None:
         assert isinstance(node.window, HoppingWindow)

@@ -18,7 +18,8 @@ from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.held_rows import Found, HeldRows, Partitions
+from thalweg.operators.window.held_rows import Found, HeldRows
+from thalweg.operators.window.partitions import Partitions
 
 __all__ = ["EventIndex", "Events"]
 

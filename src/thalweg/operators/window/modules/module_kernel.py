@@ -13,7 +13,6 @@ from thalweg.model.rows import Codes, Rows, encode, used_codes
 from thalweg.model.time import Times
 from thalweg.operators.base import Slices, StateSize
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.dead_letters import DeadLetters, WritesLetters
 from thalweg.operators.window.modules.event_index import EventIndex
 from thalweg.operators.window.modules.module_windows import ModuleWindows
@@ -21,6 +20,7 @@ from thalweg.operators.window.modules.taking_back import TakingBack
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import Frame, Spans, frame_for
 from thalweg.operators.window.modules.window_index import WindowIndex
+from thalweg.operators.window.partitions import Partitions
 from thalweg.operators.window.window_operator import WindowOperator
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import KeyIndex
@@ -116,10 +116,10 @@ class ModuleKernel(WindowOperator, WritesLetters):
             **self._module.letters.slices(),
         }
 
-    def _restore(self, slices: Mapping[str, Rows], due: int, closed: int) -> None:
+    def _restore(self, slices: Mapping[str, Rows], answered: int, closed: int) -> None:
         self._partitions.clear()
         self._events.restore(slices)
-        self._windows.restore(slices, due, closed)
+        self._windows.restore(slices, answered, closed)
         self._module.letters.restore(slices)
 
     def state_size(self) -> StateSize:

@@ -14,10 +14,10 @@ from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress, Scope
 from thalweg.model.rows import Codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
-from thalweg.operators.window.held_rows import GroupPromises, Partitions
 from thalweg.operators.window.modules.count_instants import CountInstants
 from thalweg.operators.window.modules.window_frames import Frame, GridFrame
 from thalweg.operators.window.modules.window_index import WindowIndex
+from thalweg.operators.window.partitions import GroupPromises, Partitions
 from thalweg.plan.nodes import WindowApply
 from thalweg.progress.frontier import Frontier, Line
 

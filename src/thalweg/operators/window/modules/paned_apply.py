@@ -41,9 +41,9 @@ from thalweg.operators.consistency import Consistency
 from thalweg.operators.groups import ranges
 from thalweg.operators.window.grid.grid import FOREVER, NEVER
 from thalweg.operators.window.grid.loop import Arrivals, GridOperator
-from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.module_windows import ModuleWindows
 from thalweg.operators.window.modules.pane_states import PaneStates
+from thalweg.operators.window.partitions import Partitions
 from thalweg.plan.nodes import WindowApply
 from thalweg.state import Arrangement, Hits, KeyIndex
 from thalweg.udm.calls import values_of

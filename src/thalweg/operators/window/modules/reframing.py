@@ -18,7 +18,6 @@ from thalweg.model.rows import Bools, Codes, encode
 from thalweg.model.sorting import representatives, sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import only_starts
-from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.event_index import EventIndex, Events
 from thalweg.operators.window.modules.module_kernel import matches
 from thalweg.operators.window.modules.module_windows import ModuleWindows
@@ -26,6 +25,7 @@ from thalweg.operators.window.modules.taking_back import TakingBack
 from thalweg.operators.window.modules.window_entries import Entries
 from thalweg.operators.window.modules.window_frames import Frame, Reach, Regions, Spans
 from thalweg.operators.window.modules.window_index import WindowIndex
+from thalweg.operators.window.partitions import Partitions
 from thalweg.progress.frontier import Line
 from thalweg.udm.cells import Cells
 

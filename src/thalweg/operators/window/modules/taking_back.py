@@ -23,7 +23,9 @@ __all__ = ["OldRows", "TakingBack"]
 _CHECKS, _EVERY = 4, 64
 """The first so many kept answers are compared, then one in so many."""
 
-_DICE = "it is not deterministic: it gave another answer for the same rows; say deterministic=False"
+_NOT_DETERMINISTIC = (
+    "it is not deterministic: it gave another answer for the same rows; say deterministic=False"
+)
 
 OldRows = Callable[[Codes], tuple[Codes, Cells]]
 """Of some of the windows that leave, by position: an order of them, and the rows that they had, in
@@ -85,7 +87,7 @@ class TakingBack:
             )
             if checksum(own) != before_sum:
                 # What was not kept cannot be taken back any more: no policy goes on from there.
-                self._module.fail(entries, position, _DICE, None, always=lost)
+                self._module.fail(entries, position, _NOT_DETERMINISTIC, None, always=lost)
         return Delta.concat(parts, schema).negate()
 
     def _to_check(self, leaving: Entries, answered: Bools) -> Bools:

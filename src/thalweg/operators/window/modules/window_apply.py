@@ -40,13 +40,13 @@ from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.held_rows import GroupPromises
 from thalweg.operators.window.modules.count_instants import CountInstants
 from thalweg.operators.window.modules.module_kernel import ModuleKernel
 from thalweg.operators.window.modules.module_promises import ModulePromises
 from thalweg.operators.window.modules.reframing import Reframing
 from thalweg.operators.window.modules.window_entries import Answered, Entries
 from thalweg.operators.window.modules.window_frames import CountFrame, GridFrame, Reach, Regions
+from thalweg.operators.window.partitions import GroupPromises
 from thalweg.plan.nodes import WindowApply
 from thalweg.progress.frontier import Frontier, Line
 
@@ -105,7 +105,7 @@ class WindowApplyKernel(ModuleKernel):
         if isinstance(self._frame, GridFrame):
             extended = self._extend(self._frame, watermark, settled, groups)
             arriving += [_others(entries, arriving) for entries in extended]
-        answers, closed = self._answer(self._due(arriving, groups))
+        answers, closed = self._answer(self._take_ready(arriving, groups))
         changes += answers
         if self._time_bound:
             changes.append(self._let_out())
@@ -166,11 +166,11 @@ class WindowApplyKernel(ModuleKernel):
         """When windows may answer, by the line of the frontier."""
         return entries.closes if self._waits_to_close else entries.end
 
-    def _due(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
+    def _take_ready(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
         """The windows that answer now; the others wait."""
         frontier, windows = self._frontier, self._windows
         line, settled = frontier.line(), frontier.settled()
-        due = [windows.due(line.common)]
+        ready = [windows.take_ready(line.common)]
         for entries in arriving:
             now = self._ready(entries) <= line.of(entries.partition)
             if self._time_bound:
@@ -178,14 +178,14 @@ class WindowApplyKernel(ModuleKernel):
             elif self._node.passes_cti and not self._waits_to_close:
                 # Its answer is final already but for its end.
                 now |= entries.start < self._promises.line().of(entries.partition)
-            due.append(entries.take(now))
+            ready.append(entries.take(now))
             if not now.all():
                 later = entries.take(~now)
                 windows.wait(later, self._ready(later))
         if self._time_bound:
             found = windows.waiting_before(frontier.cti)
             windows.remove(found)
-            due.append(found.entries)
+            ready.append(found.entries)
         if len(groups.partition):
             found = windows.of(np.unique(groups.partition))
             entries = found.entries
@@ -194,14 +194,14 @@ class WindowApplyKernel(ModuleKernel):
                 now |= entries.start < settled.of(entries.partition)
             found = found.filter(now & ~found.answered)
             windows.remove(found)
-            due.append(found.entries)
-        return [entries for entries in due if len(entries)]
+            ready.append(found.entries)
+        return [entries for entries in ready if len(entries)]
 
-    def _answer(self, due: list[Entries]) -> tuple[list[Delta], list[Regions]]:
+    def _answer(self, ready: list[Entries]) -> tuple[list[Delta], list[Regions]]:
         """The answers of windows, and where the windows lie that are closed already."""
-        if not due:
+        if not ready:
             return [], []
-        answered, entries = self._compute(Entries.concat(due))
+        answered, entries = self._compute(Entries.concat(ready))
         closed = entries.closes <= self._frontier.settled().of(entries.partition)
         if self._time_bound:
             order = np.argsort(entries.id)

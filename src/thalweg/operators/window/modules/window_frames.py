@@ -1,9 +1,9 @@
-"""How rows of groups make windows, and which rows are in which: one class for each kind of window.
+"""How rows make windows for modules, and which rows are in which: a frame for each kind of window.
 
-A batch touches some regions: stretches of the time of a group. A frame says how far around a change
-windows may become others, and makes the windows of a region from the rows in it; what lies outside
-is not looked at. All work on many regions at once. Windows (`Spans`) are sorted by region and
-start. The definitions are those of `thalweg.windows`.
+A batch touches regions: stretches of the time of a group. Its frame extends each region until no
+window outside it can change, and makes the windows of the region (`Spans`, by region and start)
+from the rows in it. All regions of a batch are treated at once. The windows are those that
+`thalweg.windows` defines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.errors import PlanError
 from thalweg.model.rows import Bools, Codes
-from thalweg.model.sorting import sort_pairs
+from thalweg.model.sorting import run_begins, sort_pairs
 from thalweg.model.time import INFINITY, Times
 from thalweg.operators.groups import ranges
 from thalweg.operators.rows.sessions import chains_of
@@ -79,7 +79,7 @@ class Regions:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far time has come: it decides which windows of a grid there are."""
+    """How far time has moved on: it decides which windows of a grid there are."""
 
     limit: int
     """A window must begin before this time to exist; infinite once the stream has ended."""
@@ -203,7 +203,7 @@ class SnapshotFrame(Frame):
 
 
 class GridFrame(Frame):
-    """Hopping and tumbling windows, as far as time has come."""
+    """Hopping and tumbling windows, as far as time has moved on."""
 
     def __init__(self, window: HoppingWindow) -> None:
         self.grid = Grid(window)
@@ -343,6 +343,5 @@ def _distinct(code: Codes, time: Times) -> tuple[Codes, Times]:
     """The distinct times of each group, in order."""
     order = sort_pairs(code, time)
     group, times = code[order], time[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (group[1:] != group[:-1]) | (times[1:] != times[:-1])
-    return group[new], times[new]
+    first = run_begins(group, times)
+    return group[first], times[first]

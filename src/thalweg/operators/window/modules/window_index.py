@@ -23,13 +23,13 @@ from thalweg.model.names import internal
 from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.base import Slices, StateSize
-from thalweg.operators.window.held_rows import Partitions
 from thalweg.operators.window.modules.window_entries import (
     Answered,
     Entries,
     FoundWindows,
     HeldBack,
 )
+from thalweg.operators.window.partitions import Partitions
 from thalweg.state import Arrangement, Hits
 
 __all__ = ["WindowIndex"]
@@ -235,8 +235,8 @@ class WindowIndex:
             for window in windows.tolist():
                 self._states.pop(window, None)
 
-    def due(self, until: int) -> Entries:
-        """Take the windows out that wait for a time up to this one."""
+    def take_ready(self, until: int) -> Entries:
+        """Take out the windows that may answer at a time or earlier."""
         found = self._waiting.release(until)
         return self._entries(found, found.group)
 
@@ -299,12 +299,12 @@ class WindowIndex:
             "next": mark,
         }
 
-    def restore(self, slices: Mapping[str, Rows], due: int, cti: int) -> None:
-        """Windows that waited for a time up to `due`, or were closed by `cti`, are no longer
-        there."""
+    def restore(self, slices: Mapping[str, Rows], answered: int, cti: int) -> None:
+        """Without windows that could answer at `answered` or earlier, or that `cti` closes: slices
+        may still have them."""
         self._states = {}
         self._waiting.restore("waiting", slices)
-        self._waiting.drop(due)
+        self._waiting.drop(answered)
         self._out.restore("out", slices)
         self._out.drop(cti)
         self._kept.restore("answers", slices)

@@ -31,19 +31,15 @@ class SnapshotAggregateKernel(SnapshotKernel):
     [(1, 3, {'n': 2, 'v': 3}), (3, 5, {'n': 1, 'v': 1})]
     """
 
+    what = "SnapshotAggregate"
+
     def __init__(self, node: WindowAggregate, consistency: Consistency) -> None:
         self._arguments = ArgumentProjection(node.aggregates, node.keys, node.input.schema)
         self._adds_up = [call.adds_up(self._arguments.seen) for call in self._arguments.calls]
         super().__init__(node.schema, self._arguments.schema, node.keys, consistency)
 
     def project(self, batch: Batch) -> Delta:
-        delta = Delta.of_batch(batch)
-        return Delta(
-            self._arguments.project(delta.payload, delta.start),
-            delta.start,
-            delta.end,
-            delta.weight,
-        )
+        return self._arguments.changes(batch)
 
     def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
         which = snapshots.representatives(alive)

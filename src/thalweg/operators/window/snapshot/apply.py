@@ -33,6 +33,8 @@ class SnapshotApplyKernel(SnapshotKernel):
     [(1, 3, {'average': 1.5}), (3, 5, {'average': 1.0})]
     """
 
+    what = "SnapshotApply"
+
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
         self._module = ModuleWindows(node)
         super().__init__(node.schema, self._module.held, node.keys, consistency)

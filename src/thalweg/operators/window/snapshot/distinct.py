@@ -28,6 +28,8 @@ class DistinctKernel(SnapshotKernel):
     [(1, 3, {'v': 'a'}), (3, 5, {'v': 'a'}), (5, 8, {'v': 'a'})]
     """
 
+    what = "Distinct"
+
     def __init__(self, node: Distinct) -> None:
         names = tuple(node.schema.names)
         super().__init__(node.schema, node.schema, names, Consistency("eager"))

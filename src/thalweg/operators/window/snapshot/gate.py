@@ -45,8 +45,9 @@ class FirstWindows:
     def set(self, group: Codes, start: Times, end: Times) -> None:
         self.start[group], self.end[group], self._first = start, end, None
 
-    def hasten(self, group: Codes, end: Times) -> None:
-        """The windows of some groups may end earlier than it seemed."""
+    def end_earlier(self, group: Codes, end: Times) -> None:
+        """The first windows of some groups end at a time, or where they ended so far if that is
+        earlier."""
         self.end[group] = np.minimum(self.end[group], end)
 
     def renumber(self, moved: Codes) -> None:
@@ -106,7 +107,7 @@ class WindowGate(AnswerGate):
             start, end, lambda: self._keys_of(group()), self._watermark, self._progress
         )
 
-    def due(self) -> Codes:
+    def leaving_groups(self) -> Codes:
         """The groups of which the first window that waits may leave now."""
         if self.first.is_empty():
             return _NONE

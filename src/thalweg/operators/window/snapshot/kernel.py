@@ -22,6 +22,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,9 @@ class _Part:
 class SnapshotKernel(WindowOperator):
     """The shared part. A subclass defines which rows are kept and the answer of a window's rows."""
 
+    what: ClassVar[str]
+    """What messages call it."""
+
     def __init__(
         self,
         schema: pa.Schema,
@@ -96,8 +100,7 @@ class SnapshotKernel(WindowOperator):
         self._gate = WindowGate(consistency, self._keys_of)
         self._fields = [held.field(name) for name in keys]
         self._index = KeyIndex(self._fields)
-        what = type(self).__name__.removesuffix("Kernel")
-        self._held = Arrangement(held, self._groups, marks=1, what=what)
+        self._held = Arrangement(held, self._groups, marks=1, what=self.what)
         self._no_rows, self._no_hits = Delta.empty(held), Hits(held, _NONE, [])
         self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
         """By group: the last end of rows that were dropped, and whether that is still to be
@@ -146,8 +149,9 @@ class SnapshotKernel(WindowOperator):
 
     def _compare(self, delta: Delta, before: Progress) -> Delta:
         """Hold the changes; the windows that leave, and those that are taken back, at once."""
-        number, due, first = self._groups(delta.payload), self._gate.due(), self._gate.first
-        touched, group = distinct_codes(np.concatenate([number, due]))
+        number, first = self._groups(delta.payload), self._gate.first
+        leaving = self._gate.leaving_groups()
+        touched, group = distinct_codes(np.concatenate([number, leaving]))
         if not len(touched):
             return self._nothing
         if len(self._boundary) <= touched[-1]:
@@ -156,7 +160,7 @@ class SnapshotKernel(WindowOperator):
         # A window that ends where the first change is may end elsewhere now.
         changed = self._changed_from(delta, before) - 1
         since = np.full(len(touched), INFINITY)
-        np.minimum.at(since, group, np.concatenate([changed, first.start[due]]))
+        np.minimum.at(since, group, np.concatenate([changed, first.start[leaving]]))
         base = self._boundary[touched]
         ever = np.full(len(touched), INFINITY)
         part = _Part(touched, since, first.start[touched], ever, base)
@@ -207,7 +211,7 @@ class SnapshotKernel(WindowOperator):
         threshold = self._gate.threshold
         waits = part.front <= part.since
         quiet = waits & (part.since >= threshold)
-        self._gate.first.hasten(part.group[quiet], part.since[quiet] + 1)
+        self._gate.first.end_earlier(part.group[quiet], part.since[quiet] + 1)
         ahead = np.clip(threshold - part.front, 1, min(MAX_TIME - threshold, MAX_TIME))
         part.until = np.where(waits, threshold + ahead, INFINITY)
         return part.filter(~quiet)

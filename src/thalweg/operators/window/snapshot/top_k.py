@@ -27,6 +27,8 @@ class TopKKernel(SnapshotKernel):
     [(1, 3, {'v': 2, 'place': 1}), (3, 5, {'v': 1, 'place': 1})]
     """
 
+    what = "TopK"
+
     def __init__(self, node: TopK, consistency: Consistency) -> None:
         self._ranking = Ranking(node)
         super().__init__(node.schema, self._ranking.schema, node.keys, consistency)

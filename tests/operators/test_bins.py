@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.operators.test_bucket_aggregate import ONLY_INSERTS, W, rows
+from tests.operators.test_buckets import ONLY_INSERTS, W, rows
 from tests.operators.test_wid_aggregate import ADDS, BOUNDED, aggregate
 from thalweg import Engine, count, cti, point, sum_
 from thalweg import rows as arrival
