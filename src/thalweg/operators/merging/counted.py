@@ -108,7 +108,7 @@ class CountedLevel(IndexedLevel):
             self._attach()
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
-        if outlook.policy.missing == "keep":
+        if outlook.policy.keeps_all:
             self._keep(member, outlook)
         self.end_pages.touch(np.flatnonzero(self.totals[member.column]))
         self.counts[member.column] = EndCounts()
@@ -188,7 +188,7 @@ class CountedLevel(IndexedLevel):
         shown = _from(self.out.of(slots), settled)
         self.operations += len(wanted[0]) + len(shown[0])
         free = self.top.start[slots] >= settled
-        if outlook.policy.missing == "leader":
+        if not outlook.policy.keeps_all:
             outlook.left_out += self._left_out(leader, slots[free], outlook)
         plan = fewest_adjusts(len(slots), wanted, shown, time)
         illegal = ~free[plan.row] & (
@@ -226,7 +226,7 @@ class CountedLevel(IndexedLevel):
     def _wanted(
         self, leader: MergeInput, slots: Codes, outlook: Outlook
     ) -> tuple[Codes, Times, Codes]:
-        if outlook.policy.missing == "leader":
+        if not outlook.policy.keeps_all:
             return self.counts[leader.column].of(slots)
         members = sorted(outlook.inputs, key=lambda member: -member.promise)
         choices = [(self.counts[m.column], self.totals[m.column][slots]) for m in members]
