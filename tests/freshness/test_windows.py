@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.freshness.marked_aggregate import MarkedAggregate
 from thalweg.errors import WindowError
 from thalweg.freshness.pages import PagedMemory, PagePool
 from thalweg.freshness.schedules import SCHEDULES, make_schedule
 from thalweg.freshness.simulation import Answer, Workload, run_windows
 from thalweg.freshness.window_blocks import BlockBuffers
 from thalweg.freshness.window_choice import make_window_queue
-from thalweg.freshness.window_marks import DISALLOW, UPDATE, MarkedAggregate, UpdateWindow
+from thalweg.freshness.window_marks import DISALLOW, UPDATE, UpdateWindow
 from thalweg.freshness.window_queue import KeyState, WindowQueue
 from thalweg.testing.oracle.freshness import Row, window_staleness, windows_of
 

@@ -24,6 +24,7 @@ class Fused:
     row goes through all of them as Python values (see `operators.one_row`)."""
 
     __slots__ = ("_kernels", "_row_chain", "id", "members")
+    waits_for_order = False
 
     def __init__(self, members: list[GraphOperator]) -> None:
         self.members = members

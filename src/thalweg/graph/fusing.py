@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from thalweg.graph.fused import Fused, chains
-from thalweg.graph.graph_operator import GraphOperator
 from thalweg.graph.state_table import Row
 from thalweg.graph.topology import Topology
 
@@ -32,15 +31,14 @@ class Fusing(Topology):
 
     def split(self) -> None:
         """The inverse of `fuse`: a row of the table for every operator."""
-        self._split(*(row for row in self.state if isinstance(row.operator, Fused)))
+        self._split(*(row for row in self.state if len(row.members) > 1))
 
     def _split(self, *fused: Row) -> None:
         self._replace([([row], self._members(row)) for row in fused])
 
     def _members(self, fused: Row) -> list[Row]:
         """A row for each operator of a fused one, linked among themselves."""
-        assert isinstance(fused.operator, Fused)
-        rows = [Row(member.id, member) for member in fused.operator.members]
+        rows = [Row(member.id, member) for member in fused.members]
         for row, behind in pairwise(rows):
             assert behind.operator is not None
             self.state.link(row, behind, behind.operator.inputs[0])
@@ -72,10 +70,8 @@ class Fusing(Topology):
         for row in new:
             row.strategy, row.k, row.reason = first.strategy, first.k, first.reason
             row.settle()
-            members = row.operator.members if isinstance(row.operator, Fused) else [row.operator]
-            for operator in members:
-                if isinstance(operator, GraphOperator):
-                    self._row_of[operator] = row
+            for operator in row.members:
+                self._row_of[operator] = row
         for pair, links in self._breaks.items():
             self._breaks[pair] = [
                 (new[-1] if row is last else row, new[0] if behind is first else behind, arc)

@@ -74,6 +74,11 @@ class GraphOperator:
     waits_for_order = False
     """Whether rows may lie in an input that the operator cannot take yet."""
 
+    @property
+    def members(self) -> list[GraphOperator]:
+        """The operators that run as one (see `fused`): it alone."""
+        return [self]
+
     def __init__(
         self, identity: str, kernel: Operator, *, before: list[GraphOperator] | None = None
     ) -> None:

@@ -135,13 +135,18 @@ class Row:
         inputs = [] if self.operator is None else self.operator.inputs
         self.only = inputs[0] if len(inputs) == 1 else None
         behind = self.succ[0].operator if self.succ else None
-        self.patient = isinstance(behind, GraphOperator) and behind.waits_for_order
+        self.patient = behind is not None and behind.waits_for_order
         self.hands_back = (
             STRATEGIES[self.strategy].backtracks_at_once
             and self.only is not None
             and len(self.succ) == 1
             and not self.patient
         )
+
+    @property
+    def members(self) -> list[GraphOperator]:
+        """The operators it runs: none for a fork, several where they are fused."""
+        return [] if self.operator is None else self.operator.members
 
     @property
     def label(self) -> str:

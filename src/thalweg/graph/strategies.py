@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from thalweg.errors import PlanError
-from thalweg.graph.fused import Fused
 from thalweg.graph.fusing import Fusing
 from thalweg.graph.rules import STRATEGIES
 from thalweg.graph.state_table import Row, strategy_of
@@ -62,9 +61,7 @@ class Strategies(Fusing):
         """The row of an operator; one that is part of a fused row is taken out of it."""
         if name not in self.state:
             for row in list(self.state):
-                if isinstance(row.operator, Fused) and any(
-                    m.id == name for m in row.operator.members
-                ):
+                if any(member.id == name for member in row.members):
                     self._split(row)
         return self.state[name]
 

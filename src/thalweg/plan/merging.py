@@ -76,6 +76,16 @@ class MergePolicy:
     """With `insert="share"`: the share of the inputs that must have a row."""
     settled: Settled = "forget"
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the table has every row that any input had."""
+        return self.missing == "keep"
+
+    @property
+    def compares(self) -> bool:
+        """Whether settled rows wait until every input has confirmed them."""
+        return self.settled == "compare"
+
     def __post_init__(self) -> None:
         for name, value, choices in (
             ("insert", self.insert, get_args(InsertPolicy)),

@@ -46,6 +46,9 @@ from thalweg.stream import node_of
 
 __all__ = ["Host"]
 
+_SINCE = {"now": False, "history": True}
+"""Whether a query that is added has the rows that were admitted before, too."""
+
 
 class Host:
     """
@@ -144,22 +147,23 @@ class Host:
         since: str,
         carried: Mapping[Signature, GraphOperator] | None = None,
     ) -> None:
-        if since not in ("now", "history"):
+        if since not in _SINCE:
             raise PlanError(f'add: since= is "now" or "history"; got {since!r}.')
-        if since == "history" and self._history is None:
+        from_history = _SINCE[since]
+        if from_history and self._history is None:
             raise PlanError(
                 'add: since="history" needs a host that was made with keep_history=True.'
             )
         node = node_of(query, f"the query {name!r}")
         plan = lower(node)
         self._check_sources(plan)
-        missed = {} if partial or since == "history" else self._newest
+        missed = {} if partial or from_history else self._newest
         build = HostBuild(
             name,
             consistency,
             self._operators(),
             point=self._point,
-            from_history=since == "history",
+            from_history=from_history,
             whole=whole_since(plan, missed),
             carried=carried,
         )
@@ -168,7 +172,7 @@ class Host:
             for port, above in enumerate(operator.before):
                 if above in build.new:
                     continue
-                self._begin(operator, port, above, from_start=since == "history")
+                self._begin(operator, port, above, from_start=from_history)
         self._graph.fuse()
         self._graph.run()
 

@@ -41,7 +41,6 @@ from thalweg.operators.base import StateSize
 from thalweg.operators.merging.chains import ABSENT, distinct_digests
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.count_moves import CountMoves
-from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.end_columns import EndColumns
 from thalweg.operators.merging.end_counts import EndCounts
 from thalweg.operators.merging.fewest_adjusts import differences, fewest_adjusts
@@ -61,6 +60,9 @@ from thalweg.state.pages import Pages, read_pages
 
 __all__ = ["CountedLevel"]
 
+_OUTPUT, _KEPT = -1, -2
+"""Saved counts are of an input, by its column, of the output, or of what inputs that left had."""
+
 
 class CountedLevel(IndexedLevel):
     name = "R4"
@@ -68,9 +70,7 @@ class CountedLevel(IndexedLevel):
     def __init__(self, schema: pa.Schema, identity: Identity) -> None:
         super().__init__(schema, identity)
         self.out = EndCounts()
-        self.out_total: Codes = np.zeros(self.top.capacity, np.int64)
         self.counts: list[EndCounts] = []
-        self.totals: list[Codes] = []
         self.kept: EndCounts | None = None
         self.end_pages = Pages()
 
@@ -83,49 +83,49 @@ class CountedLevel(IndexedLevel):
         for _ in ends.inputs:
             self._attach()
         self._grow()
-        tiers = [(self.out, self.out_total, ends.out)]
-        tiers += zip(self.counts, self.totals, ends.inputs, strict=True)
-        for counts, total, column in tiers:
+        tiers = [(self.out, ends.out), *zip(self.counts, ends.inputs, strict=True)]
+        for counts, column in tiers:
             _count_ends(counts, used, column[used])
-            total[used] = column[used] != ABSENT
         if ends.kept is not None:
-            self.kept = EndCounts()
+            self.kept = self._no_counts()
             _count_ends(self.kept, used, ends.kept[used])
 
     # ------------------------------------------------------------------------------------------
     # inputs
 
     def _attach(self) -> None:
-        self.counts.append(EndCounts())
-        self.totals.append(np.zeros(self.top.capacity, np.int64))
+        self.counts.append(self._no_counts())
+
+    def _no_counts(self) -> EndCounts:
+        """Counts of the rows of the top tier, all zero."""
+        counts = EndCounts()
+        counts.grow(self.top.capacity)
+        return counts
 
     def _grow(self) -> None:
-        self.out_total = grown(self.out_total, self.top.capacity)
-        self.totals = [grown(total, self.top.capacity) for total in self.totals]
+        for counts in (self.out, *self.counts, *([] if self.kept is None else [self.kept])):
+            counts.grow(self.top.capacity)
 
     def attach(self, member: MergeInput) -> None:
         while len(self.counts) <= member.column:
             self._attach()
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
-        if outlook.policy.missing == "keep":
+        if outlook.policy.keeps_all:
             self._keep(member, outlook)
-        self.end_pages.touch(np.flatnonzero(self.totals[member.column]))
-        self.counts[member.column] = EndCounts()
-        self.totals[member.column][:] = 0
+        self.end_pages.touch(np.flatnonzero(self.counts[member.column].total))
+        self.counts[member.column] = self._no_counts()
         self.release(outlook)
 
     def _keep(self, member: MergeInput, outlook: Outlook) -> None:
-        self.kept = EndCounts() if self.kept is None else self.kept
+        counts = self.counts[member.column]
+        self.kept = self._no_counts() if self.kept is None else self.kept
         used = self.top.used()
         used = used[outlook.is_final(member, used, self.top.start[used])]
-        at, _, count = self.kept.of(used)
-        kept = np.zeros(len(used), np.int64)
-        np.add.at(kept, at, count)
         # of inputs that have left, each row is as the one had it that had it most often
-        replaced = used[self.totals[member.column][used] > kept]
+        replaced = used[counts.total[used] > self.kept.total[used]]
         self.kept.remove(replaced)
-        at, end, count = self.counts[member.column].of(replaced)
+        at, end, count = counts.of(replaced)
         self.kept.add(replaced[at], end, count)
 
     # ------------------------------------------------------------------------------------------
@@ -155,7 +155,6 @@ class CountedLevel(IndexedLevel):
         if member.since > MIN_TIME:  # what was inserted before it joined is not counted
             moves = moves.without_unknown(counts)
         counts.add(moves.slots, moves.ends, moves.weights)
-        np.add.at(self.totals[member.column], moves.slots, moves.weights)
         self._touched = as_slice(distinct(moves.slots))
         self.end_pages.touch(self._touched)
 
@@ -188,7 +187,7 @@ class CountedLevel(IndexedLevel):
         shown = _from(self.out.of(slots), settled)
         self.operations += len(wanted[0]) + len(shown[0])
         free = self.top.start[slots] >= settled
-        if outlook.policy.missing == "leader":
+        if not outlook.policy.keeps_all:
             outlook.left_out += self._left_out(leader, slots[free], outlook)
         plan = fewest_adjusts(len(slots), wanted, shown, time)
         illegal = ~free[plan.row] & (
@@ -203,11 +202,11 @@ class CountedLevel(IndexedLevel):
 
     def _left_out(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> int:
         """How many more rows than the leader the input has that has most, of each of these."""
-        most = np.max([self.totals[other.column][slots] for other in outlook.inputs], axis=0)
-        return int((most - self.totals[leader.column][slots]).sum())
+        most = np.max([self.counts[each.column].total[slots] for each in outlook.inputs], axis=0)
+        return int((most - self.counts[leader.column].total[slots]).sum())
 
     def _row_counts(self, slots: Codes) -> Codes:
-        return np.array([int(total[slots].sum()) for total in self.totals])
+        return np.array([int(counts.total[slots].sum()) for counts in self.counts])
 
     def _last_ends(self, slots: Slots) -> Times:
         return _latest(self.out, listed(slots))
@@ -226,20 +225,16 @@ class CountedLevel(IndexedLevel):
     def _wanted(
         self, leader: MergeInput, slots: Codes, outlook: Outlook
     ) -> tuple[Codes, Times, Codes]:
-        if outlook.policy.missing == "leader":
+        if not outlook.policy.keeps_all:
             return self.counts[leader.column].of(slots)
         members = sorted(outlook.inputs, key=lambda member: -member.promise)
-        choices = [(self.counts[m.column], self.totals[m.column][slots]) for m in members]
-        if self.kept is not None:
-            at, _, count = self.kept.of(slots)
-            total = np.zeros(len(slots), np.int64)
-            np.add.at(total, at, count)
-            choices.append((self.kept, total))
-        most = np.max([total for _, total in choices], axis=0)
+        choices = [self.counts[member.column] for member in members]
+        choices += [] if self.kept is None else [self.kept]
+        most = np.max([counts.total[slots] for counts in choices], axis=0)
         open_ = most > 0
         parts = []
-        for counts, total in choices:  # the furthest of those that have the most rows there
-            rows = np.flatnonzero(open_ & (total == most))
+        for counts in choices:  # the furthest of those that have the most rows there
+            rows = np.flatnonzero(open_ & (counts.total[slots] == most))
             open_[rows] = False
             at, end, count = counts.of(slots[rows])
             parts.append((rows[at], end, count))
@@ -262,17 +257,13 @@ class CountedLevel(IndexedLevel):
         self.out.add(slots[moves], end[moves], -weight[moves])
         self.out.add(slots[~goes], new_end[~goes], weight[~goes])
         self.end_pages.touch(slots)
-        np.add.at(self.out_total, slots, comes.astype(np.int64) - goes)
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
     def _forget(self, slots: Slots) -> None:
         slots = listed(slots)
         self.end_pages.touch(slots)
-        for counts, total in zip(self.counts, self.totals, strict=True):
+        for counts in (self.out, *self.counts):
             counts.remove(slots)
-            total[slots] = 0
-        self.out.remove(slots)
-        self.out_total[slots] = 0
         if self.kept is not None:
             self.kept.remove(slots)
 
@@ -300,12 +291,12 @@ class CountedLevel(IndexedLevel):
             return self._carry_out(slots[plan.row], plan.end, plan.new_end)
         if not self._may_insert(member, outlook):
             return Batch.empty(self.schema)
-        missing = self.totals[member.column][slots] - self.out_total[slots]
+        missing = self.counts[member.column].total[slots] - self.out.total[slots]
         if policy.insert == "share":
             members = [other.column for other in outlook.inputs]
             needed = int(np.ceil(policy.share * len(members)))
-            ranked = np.sort([self.totals[column][slots] for column in members], axis=0)
-            missing = np.minimum(missing, ranked[-needed] - self.out_total[slots])
+            ranked = np.sort([self.counts[column].total[slots] for column in members], axis=0)
+            missing = np.minimum(missing, ranked[-needed] - self.out.total[slots])
         some = free & (missing > 0)
         chosen, ends = self._newest(member, slots[some], missing[some])
         return self._carry_out(chosen, np.full(len(chosen), ABSENT), ends)
@@ -344,9 +335,8 @@ class CountedLevel(IndexedLevel):
         )
 
     def _saved_ends(self, slots: Codes) -> Rows:
-        """Tiers are inputs by column, -1 for the output and -2 for what inputs that left had."""
-        tiers = [(-1, self.out), *enumerate(self.counts)]
-        tiers += [] if self.kept is None else [(-2, self.kept)]
+        tiers = [(_OUTPUT, self.out), *enumerate(self.counts)]
+        tiers += [] if self.kept is None else [(_KEPT, self.kept)]
         parts = [(tier, *counts.of(slots)) for tier, counts in tiers]
         columns = [
             np.concatenate([np.full(len(at), tier) for tier, at, *_ in parts]),
@@ -367,25 +357,19 @@ class CountedLevel(IndexedLevel):
         if not pages:
             return
         slots, is_open = self._restore_rows(pages)
-        tiers = {-1: (self.out, self.out_total)}
-        tiers |= dict(enumerate(zip(self.counts, self.totals, strict=True)))
+        tiers = {_OUTPUT: self.out, **dict(enumerate(self.counts))}
         for page in read_pages(slices, "ends"):
             tier, slot, end, count = (np.array(column.to_numpy()) for column in page.columns)
             for number in np.unique(tier).tolist():
-                if number == -2 and number not in tiers:
-                    self.kept = EndCounts()
-                    tiers[number] = (self.kept, np.zeros(self.top.capacity, np.int64))
+                if number == _KEPT and self.kept is None:
+                    self.kept = tiers[_KEPT] = self._no_counts()
                 own = tier == number
-                counts, total = tiers[number]
-                counts.add(slot[own], end[own], count[own])
-                np.add.at(total, slot[own], count[own])
+                tiers[number].add(slot[own], end[own], count[own])
         self._restore_settled(slots, is_open, settled)
 
     def state_size(self) -> StateSize:
-        bytes_ = self.top.nbytes + self.settled.nbytes + self.out.nbytes + self.out_total.nbytes
-        bytes_ += sum(counts.nbytes for counts in self.counts)
-        bytes_ += sum(total.nbytes for total in self.totals)
-        return StateSize(len(self.top), bytes_)
+        counts = sum(counts.nbytes for counts in (self.out, *self.counts))
+        return StateSize(len(self.top), self.top.nbytes + self.settled.nbytes + counts)
 
 
 def _count_ends(counts: EndCounts, slots: Codes, ends: Times) -> None:

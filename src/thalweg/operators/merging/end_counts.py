@@ -34,11 +34,13 @@ class EndCounts:
         self._count: Codes = np.zeros(self._table.capacity, np.int64)
         self._next: Codes = np.full(self._table.capacity, -1)
         self._head: Codes = np.full(64, -1)
+        self.total: Codes = np.zeros(64, np.int64)
+        """By row: how often it is there, whatever its ends."""
         self._zeros = 0
 
     @property
     def nbytes(self) -> int:
-        columns = (self._row, self._end, self._count, self._next, self._head)
+        columns = (self._row, self._end, self._count, self._next, self._head, self.total)
         return self._table.nbytes + sum(column.nbytes for column in columns)
 
     @property
@@ -49,10 +51,7 @@ class EndCounts:
         """Add to the counts; a pair may come several times."""
         if not len(rows):
             return
-        size = len(self._head)
-        while size <= int(rows.max()):
-            size *= 2
-        self._head = grown(self._head, size, -1)
+        self.grow(int(rows.max()) + 1)
         digests = _pairs(rows, ends)
         entries = self._table.find(digests)
         fresh = np.flatnonzero(entries < 0)
@@ -60,7 +59,15 @@ class EndCounts:
             first, codes = distinct_digests(digests.take(fresh))
             entries[fresh] = self._new(digests, rows, ends, fresh[first])[codes]
         np.add.at(self._count, entries, weights)
+        np.add.at(self.total, rows, weights)
         self._drop_zeros(entries)
+
+    def grow(self, rows: int) -> None:
+        """Make room for the rows below this number."""
+        size = len(self._head)
+        while size < rows:
+            size *= 2
+        self._head, self.total = grown(self._head, size, -1), grown(self.total, size)
 
     def _new(self, digests: Digests, rows: Codes, ends: Times, which: Codes) -> Codes:
         entries = self._table.add(digests.take(which))
@@ -128,7 +135,7 @@ class EndCounts:
         """Forget rows altogether."""
         rows = rows[rows < len(self._head)]
         entries = self._head[rows]
-        self._head[rows] = -1
+        self._head[rows], self.total[rows] = -1, 0
         while True:
             entries = entries[entries >= 0]
             if not len(entries):

@@ -83,7 +83,7 @@ class IndexedLevel(MergeLevel):
         """The positions of elements about rows that do not start before every row that is held;
         None for all. The others are about settled rows and need not be looked for, so that an
         input that lags far behind costs little."""
-        if outlook.policy.settled == "compare" or not len(batch):
+        if outlook.policy.compares or not len(batch):
             return None
         first = int(batch.start.min())
         if first >= outlook.settled or first >= self.top.oldest:
@@ -96,7 +96,7 @@ class IndexedLevel(MergeLevel):
         """Elements that change nothing: about rows that the output has settled, unless these are
         compared. `settled` are rows that are not there; an input that joined later is not
         compared about rows from before, of which some were dropped."""
-        if outlook.policy.settled == "forget":
+        if not outlook.policy.compares:
             return settled
         closed = (slots >= 0) & ~self.top.open[slots]
         return np.asarray((settled | closed) & (batch.start < member.compared_from))
@@ -199,7 +199,7 @@ class IndexedLevel(MergeLevel):
 
     def _retire(self, slots: Slots, outlook: Outlook) -> None:
         """Rows are settled: they are dropped, or wait until every input has confirmed them."""
-        if outlook.policy.settled == "forget" or not count_of(slots):
+        if not outlook.policy.compares or not count_of(slots):
             self._drop(slots)
             return
         slots = listed(slots)
@@ -244,7 +244,7 @@ class IndexedLevel(MergeLevel):
         self.operations += len(slots)
         differs, own = self._differs(member, slots)
         differs &= self.top.start[slots] >= member.compared_from
-        if outlook.policy.missing == "keep":
+        if outlook.policy.keeps_all:
             differs &= own != ABSENT
         if member.since > MIN_TIME:
             differs &= np.maximum(self._last_ends(slots), own) >= member.since

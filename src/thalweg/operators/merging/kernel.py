@@ -105,7 +105,7 @@ class MergeKernel(Operator):
         self.ports = len(inputs)
 
     def _level(self, level: Level) -> MergeLevel:
-        holds = self.policy.missing == "keep" or self.broken == "climb"
+        holds = self.policy.keeps_all or self.broken == "climb"
         in_order = None if holds else IN_ORDER_LEVELS.get(level)
         if in_order is not None:
             return in_order(self.schema)
@@ -181,9 +181,10 @@ class MergeKernel(Operator):
         parts: list[Batch] = []
         if self.leader is None:
             self._lead(member, parts)
-        keep = self.policy.missing == "keep"
-        out = self._progress(parts, member, None if keep else batch.progress.scoped)
-        if member.cti > before and self.policy.settled == "compare":
+        out = self._progress(
+            parts, member, None if self.policy.keeps_all else batch.progress.scoped
+        )
+        if member.cti > before and self.policy.compares:
             outlook = self._outlook()
             self.level.compare(member, before, outlook)
             self.figures.note(outlook)
@@ -237,7 +238,7 @@ class MergeKernel(Operator):
         self.settled = time
         if self.groups:
             self.groups.forget_before(time)
-        if self.policy.settled == "compare":
+        if self.policy.compares:
             slowest = min(member.promise for member in self.inputs.values())
             cut = bisect_right([promise for promise, _ in self._history], slowest)
             self._history = [*self._history[max(cut - 1, 0) :], (time, leader.name)]
@@ -300,7 +301,7 @@ class MergeKernel(Operator):
     def needs(self, time: int) -> tuple[int, ...]:
         """The promise of any one input that leads is enough; of all of them with `keep`."""
         ahead = time if time in (MIN_TIME, INFINITY) else time + self.policy.lag
-        if self.policy.missing == "keep":
+        if self.policy.keeps_all:
             return (ahead,) * len(self.inputs)
         furthest = self.leader or next(iter(self.inputs.values()), None)
         return tuple(ahead if member is furthest else MIN_TIME for member in self.inputs.values())

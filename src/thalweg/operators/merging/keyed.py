@@ -96,7 +96,7 @@ class KeyedLevel(IndexedLevel):
 
     def detach(self, member: MergeInput, outlook: Outlook) -> None:
         column = self.ends.inputs[member.column]
-        if outlook.policy.missing == "keep":  # rows that this input could not have taken back stay
+        if outlook.policy.keeps_all:  # rows that this input could not have taken back stay
             slots = self.ends.not_kept(member.column)
             slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
             self.ends.keep(slots, column[slots])
@@ -183,7 +183,7 @@ class KeyedLevel(IndexedLevel):
     ) -> Slots | None:
         """The slots of the inserts at some positions, if another input has sent the same rows and
         they are found by comparing; None where rows have to be looked for."""
-        if not batch.insert_only or self.identity.tolerance or outlook.policy.settled == "compare":
+        if not batch.insert_only or self.identity.tolerance or outlook.policy.compares:
             return None
         start = batch.start if positions is None else batch.start[positions]
         slots = self._repeats.find(self.top, member.column, batch.payload, start, positions)
@@ -280,7 +280,7 @@ class KeyedLevel(IndexedLevel):
 
     def _wanted(self, leader: MergeInput, slots: Slots, outlook: Outlook) -> Times:
         """The end that each row is to have; of rows to be kept, as the furthest input has it."""
-        if outlook.policy.missing == "leader":
+        if not outlook.policy.keeps_all:
             led: Times = self.ends.inputs[leader.column, slots]
             return led
         furthest = sorted(outlook.inputs, key=lambda member: -member.promise)

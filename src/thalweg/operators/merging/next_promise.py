@@ -29,7 +29,7 @@ def next_promise(
     if not joined:
         return None, MIN_TIME
     furthest = max(joined, key=lambda member: member.cti)
-    if policy.missing == "keep":
+    if policy.keeps_all:
         time = min(member.promise for member in inputs)
     else:
         time = furthest.cti
@@ -54,6 +54,6 @@ def next_group_promise(
     best = max(joined.values())
     if leader is None or joined.get(leader) != best:
         leader = max(joined, key=lambda name: joined[name])
-    if policy.missing == "keep":
+    if policy.keeps_all:
         best = min(max(time, inputs[name].since) for name, time in promised.items())
     return leader, best if best == INFINITY else best - policy.lag

@@ -60,6 +60,8 @@ class DetectKernel(Operator):
     def __init__(self, node: Detect) -> None:
         self.schema = node.schema
         self._node = node
+        self._by_sets = node.simultaneous == "set"
+        """Whether events of one time are read together."""
         fields = [node.input.schema.field(key) for key in node.keys]
         self._index = KeyIndex(fields)
         self._held = Arrangement(node.input.schema, self._groups, what="detect")
@@ -148,7 +150,7 @@ class DetectKernel(Operator):
         unit = np.concatenate(units)
         begin = np.repeat(np.arange(len(units)) * keys, [len(part) for part in units])
         key, time = code[unit] + begin, rows.start[unit]
-        if self._node.simultaneous == "set":
+        if self._by_sets:
             return _Line.of_sets(take_rows(rows.payload, unit), key, time)
         return _Line(rows.payload, key, time, unit, unit)
 
@@ -176,7 +178,7 @@ class DetectKernel(Operator):
         return Delta(payload, line.time[found.last], end, weight).filter(keep)
 
     def _events(self, line: _Line) -> Events:
-        if self._node.simultaneous == "sequence":
+        if not self._by_sets:
             columns = {name: line.rows.column(name) for name in self._matcher.columns}
             return Events(line.key, line.time, columns, line.row)
         frame = frame_of(line.rows, line.time[line.slot])
