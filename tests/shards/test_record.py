@@ -10,6 +10,7 @@ import pytest
 
 from thalweg.errors import StateError
 from thalweg.shards.checkpoint import record
+from thalweg.shards.checkpoint.copying import copy_checkpoint
 from thalweg.shards.checkpoint.query_identity import QueryIdentity
 from thalweg.shards.checkpoint.record import ProgressRecord
 
@@ -313,3 +314,21 @@ def test_a_long_record_is_shortened_and_goes_on(
     checkpoint.write("metadata", "{}")
     with pytest.raises(StateError, match="the file metadata"):
         checkpoint.check()
+
+
+# ------------------------------------------------------------------------------------------------
+# copies
+
+
+def test_a_copy_has_the_lines_of_finished_batches_while_the_next_one_is_written(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.run(0, 2)
+    whole = checkpoint.lines
+    (checkpoint.folder / "commits" / "2").unlink()
+    with checkpoint.record.open("a", encoding="utf-8") as file:
+        file.write(whole[-1][:40])
+    assert copy_checkpoint(checkpoint.folder, tmp_path / "copy") == 1
+    copied = Checkpoint(tmp_path / "copy")
+    assert copied.lines == whole[:-1]
+    copied.check()

@@ -38,14 +38,15 @@ from thalweg.model.digests import digest_rows
 from thalweg.model.progress import Progress
 from thalweg.model.progress_text import progress_of_text, progress_text
 
-__all__ = ["ElementLog", "ElementLogReader", "LogForm", "form_of_log"]
+__all__ = ["ElementLog", "ElementLogReader", "LogForm", "batch_file", "form_of_log"]
 
 _SUFFIX = ".arrow"
 _NO_ZONE = "none"
 """The clock of a log whose times are timestamps without a zone."""
 
 
-def _path(folder: Path, number: int) -> Path:
+def batch_file(folder: Path, number: int) -> Path:
+    """The file of a batch of a log."""
     return folder / f"{number:012d}{_SUFFIX}"
 
 
@@ -83,8 +84,8 @@ class ElementLog:
             _, there = _open(self.folder, number, self.run)
             if there["digest"] != digest:
                 raise StateError(
-                    f"{_path(self.folder, number)}: batch {number} was made again and differs. "
-                    "What wrote the log must be a function of its logged input."
+                    f"{batch_file(self.folder, number)}: batch {number} was made again and "
+                    "differs. What wrote the log must be a function of its logged input."
                 )
             return
         if number > self.next:
@@ -96,7 +97,7 @@ class ElementLog:
         marked = table.replace_schema_metadata(metadata)
         with pa.ipc.new_file(sink, marked.schema) as writer:
             writer.write_table(marked)
-        write_whole(_path(self.folder, number), sink.getvalue().to_pybytes())
+        write_whole(batch_file(self.folder, number), sink.getvalue().to_pybytes())
         self.next += 1
 
 
@@ -110,7 +111,7 @@ class LogForm:
 
 def form_of_log(folder: Path) -> LogForm:
     """The columns and the clock of a log, from its first batch."""
-    if not _path(folder, 0).exists():
+    if not batch_file(folder, 0).exists():
         raise StateError(
             f"{folder}: there is no batch 0 of a log of elements yet, so its columns are not known."
             " Give them (columns=), or start what writes the log first."
@@ -150,10 +151,10 @@ class ElementLogReader:
         table, metadata = _open(self.folder, self.position, self.run)
         progress = metadata["progress"]
         if _digest(table, progress) != metadata["digest"]:
-            raise StateError(f"{_path(self.folder, self.position)}: its digest is wrong.")
+            raise StateError(f"{batch_file(self.folder, self.position)}: its digest is wrong.")
         self.run = metadata["run"]
         self.position += 1
-        where = str(_path(self.folder, self.position - 1))
+        where = str(batch_file(self.folder, self.position - 1))
         return Batch.from_table(
             table.replace_schema_metadata(None), progress_of_text(progress), where=where
         )
@@ -166,7 +167,7 @@ def _canonical_text(progress: Progress) -> str:
 
 
 def _open(folder: Path, number: int, run: str | None) -> tuple[pa.Table, dict[str, str]]:
-    path = _path(folder, number)
+    path = batch_file(folder, number)
     try:
         with pa.ipc.open_file(path) as reader:
             table = reader.read_all()

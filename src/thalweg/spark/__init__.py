@@ -1,5 +1,14 @@
 """Queries on Spark Structured Streaming: the only package that imports pyspark.
 
+    starting, preparing, running   a query from its plan to its end
+    host                           queries that come and go while one Spark query runs
+    session, settings              the Spark session
+    sources/                       readers, and DataFrames
+    stages/                        what runs in Spark's tasks
+    sinks/                         where the answers of a micro-batch go
+    processes/                     the JVM and the Python processes that Spark runs
+    jvm/                           Java classes of ours
+
 >>> from thalweg import spark                                                       # doctest: +SKIP
 >>> packets = spark.from_files("packets", time="ts", disorder="1 min", late="drop") # doctest: +SKIP
 >>> windows = packets.group_by("src").tumbling("1 min")                             # doctest: +SKIP

@@ -1,9 +1,10 @@
 """The daemon that Spark forks its Python workers from, with everything a worker needs already
 imported.
 
-`spark.python.daemon.module` names it. A fork inherits the modules, so that a new worker works at
-once. Spark collects garbage in a worker after every task: what was imported is frozen, so that it
-is not searched again each time, which took longer than the task itself.
+`spark.python.daemon.module` names it, also in settings of users, so that it keeps its place. A fork
+inherits the modules, so that a new worker works at once. Spark collects garbage in a worker after
+every task: what was imported is frozen, so that it is not searched again each time, which took
+longer than the task itself.
 """
 
 from __future__ import annotations

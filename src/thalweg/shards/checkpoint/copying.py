@@ -11,19 +11,18 @@ are linked, not copied, and the second query goes on with the log where the copy
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 from pathlib import Path
 
 from thalweg.errors import StateError
+from thalweg.io.element_log import batch_file
+from thalweg.shards.checkpoint.record_lines import RecordLine, record_file
+from thalweg.shards.output.kept_table import batch_of_table_file
 
 __all__ = ["copy_checkpoint"]
 
 _PASSED = {"lock", "reports.json"}
 """Of the driver that runs, not of the query."""
-_RECORD = "record.jsonl"
-_TABLE = re.compile(r"(base|batch)-(\d+)\.arrow")
 
 
 def copy_checkpoint(
@@ -39,15 +38,19 @@ def copy_checkpoint(
     finished = max(_numbers(checkpoint / "commits"), default=-1)
     if finished < 0:
         raise StateError(f"{checkpoint.name}: no micro-batch of this checkpoint is finished yet.")
+    record = record_file(checkpoint)
     for path in sorted(checkpoint.rglob("*")):
         name = path.relative_to(checkpoint)
         if path.is_file() and _belongs(name, finished):
-            _copy(path, to / name, finished)
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            if path == record:
+                _copy_record(path, to / name, finished)
+            else:
+                _copy(path, to / name)
     if log is not None and log_to is not None:
         log_to.mkdir(parents=True, exist_ok=True)
         for number in range(finished + 1):
-            name = Path(f"{number:012d}.arrow")
-            (log_to / name).hardlink_to(log / name)
+            batch_file(log_to, number).hardlink_to(batch_file(log, number))
     return finished
 
 
@@ -61,20 +64,22 @@ def _belongs(name: Path, finished: int) -> bool:
         number = name.name.strip(".").removesuffix(".crc")
         return number.isdigit() and int(number) <= finished
     if name.parts[0] == "thalweg":
-        table = _TABLE.fullmatch(name.name)
-        if table is not None:
-            return int(table[2]) <= finished
+        batch = batch_of_table_file(name.name)
+        if batch is not None:
+            return batch <= finished
         return name.name not in _PASSED and ".reading" not in str(name) and ".tmp" not in name.name
     return ".tmp" not in name.name
 
 
-def _copy(path: Path, to: Path, finished: int) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    if path.name == _RECORD:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        kept = [line for line in lines if json.loads(line)["batch"] <= finished]
-        to.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-        return
+def _copy_record(path: Path, to: Path, finished: int) -> None:
+    """The lines of finished micro-batches. The query may be writing the next one."""
+    texts = path.read_text(encoding="utf-8").splitlines()
+    lines = ((text, RecordLine.of_text(text)) for text in texts)
+    kept = (text for text, line in lines if line is not None and line.batch <= finished)
+    to.write_text("".join(f"{text}\n" for text in kept), encoding="utf-8")
+
+
+def _copy(path: Path, to: Path) -> None:
     try:
         shutil.copy2(path, to)
     except FileNotFoundError:  # cleared away meanwhile

@@ -20,10 +20,19 @@ from thalweg.model.delta import Delta
 from thalweg.model.progress import NO_PROGRESS
 from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch
 
-__all__ = ["KeptTable"]
+__all__ = ["KeptTable", "batch_of_table_file"]
 
 _TOGETHER = 64
-_FILE = re.compile(r"(base|batch)-(-?\d+)\.arrow")
+"""Files of single micro-batches that are put together."""
+_BASE, _BATCH = "base", "batch"
+"""Kinds of files: all changes up to a micro-batch, and those of one."""
+_FILE = re.compile(rf"({_BASE}|{_BATCH})-(-?\d+)\.arrow")
+
+
+def batch_of_table_file(name: str) -> int | None:
+    """The micro-batch up to which a file of the table goes; None: it is no such file."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else int(match[2])
 
 
 class KeptTable:
@@ -47,14 +56,14 @@ class KeptTable:
         """Nothing came before this micro-batch: the query was added then."""
         self._batch = self._based = batch - 1
         if self._folder is not None:
-            self._write(f"base-{self._based}.arrow", self._newest)
+            self._write(_name(_BASE, self._based), self._newest)
 
     def take(self, batch: int, blobs: Iterable[bytes]) -> None:
         """The changes of a micro-batch, which may be the newest one once more."""
         changes = [Delta.of_batch(batch_of_blob(blob)) for blob in blobs]
         self._take(batch, Delta.concat(changes, self._schema).consolidate())
         if self._folder is not None:
-            self._write(f"batch-{batch}.arrow", self._newest)
+            self._write(_name(_BATCH, batch), self._newest)
             if self._batch - self._based > _TOGETHER:
                 self._put_together()
 
@@ -78,20 +87,20 @@ class KeptTable:
     def _put_together(self) -> None:
         assert self._folder is not None
         self._based = self._batch - 1
-        self._write(f"base-{self._based}.arrow", self._before)
+        self._write(_name(_BASE, self._based), self._before)
         for kind, number, path in _files(self._folder):
-            if number < self._based or (number == self._based and kind == "batch"):
+            if number < self._based or (number == self._based and kind == _BATCH):
                 path.unlink()
 
     def _load(self, folder: Path, last: int, finished: int) -> None:
         found = {(kind, number): path for kind, number, path in _files(folder)}
-        bases = [number for kind, number in found if kind == "base" and number <= last]
+        bases = [number for kind, number in found if kind == _BASE and number <= last]
         try:
             if bases:
                 self._batch = self._based = max(bases)
-                self._newest = self._read(found["base", self._based])
+                self._newest = self._read(found[_BASE, self._based])
             for batch in range(self._batch + 1, last + 1):
-                path = found.get(("batch", batch))
+                path = found.get((_BATCH, batch))
                 if path is not None:
                     self._take(batch, self._read(path))
                 elif batch <= finished:
@@ -113,6 +122,10 @@ class KeptTable:
                 "with a new checkpoint."
             )
         return Delta.of_batch(batch)
+
+
+def _name(kind: str, batch: int) -> str:
+    return f"{kind}-{batch}.arrow"
 
 
 def _files(folder: Path) -> list[tuple[str, int, Path]]:

@@ -10,7 +10,6 @@ the next. Answers that go elsewhere cannot be read here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +23,8 @@ import pyarrow.dataset
 from thalweg.errors import InputError
 from thalweg.io.whole_files import write_whole
 from thalweg.shards.exchange.blobs import batch_of_blob
+from thalweg.shards.output.kept_table import batch_of_table_file
+from thalweg.shards.output.sink_folder import batch_of_folder
 from thalweg.shards.output.typed_rows import to_changelog
 
 __all__ = ["WRITTEN", "NewestAnswers", "WatchNote"]
@@ -32,7 +33,6 @@ WRITTEN = "_written"
 """When the micro-batch of an answer was written, in microseconds."""
 _NOTE = "watch.json"
 _READABLE = ("parquet", "orc", "csv", "json")
-_NUMBERED = re.compile(r"(?:batch=|batch-|base-)(\d+)(?:\.arrow)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,9 @@ class NewestAnswers:
                 self._fold(changes, written)
 
     def _new_batches(self) -> Iterator[tuple[int, pa.Table | None, int]]:
-        numbered = [
-            (int(match[1]), path)
-            for path in self._folder.iterdir()
-            if (match := _NUMBERED.fullmatch(path.name))
-        ]
-        for number, path in sorted(numbered):
+        batch_of = batch_of_table_file if self._note.path is None else batch_of_folder
+        numbered = [(batch_of(path.name), path) for path in self._folder.iterdir()]
+        for number, path in sorted((n, path) for n, path in numbered if n is not None):
             if number > self._last and (path.is_file() or (path / "_SUCCESS").exists()):
                 yield number, self._read(path), path.stat().st_mtime_ns // 1_000
 

@@ -18,10 +18,25 @@ import pyarrow.fs
 
 from thalweg.errors import PlanError, StateError
 
-__all__ = ["SinkFolder"]
+__all__ = ["SinkFolder", "batch_folder", "batch_of_folder"]
 
 _OWNER = "_thalweg.json"
 _BATCH = re.compile(r"batch=(\d+)")
+
+
+def batch_folder(batch: int) -> str:
+    """The name of the folder with the answers of a micro-batch.
+
+    >>> batch_folder(3), batch_of_folder("batch=3"), batch_of_folder("_thalweg.json")
+    ('batch=3', 3, None)
+    """
+    return f"batch={batch}"
+
+
+def batch_of_folder(name: str) -> int | None:
+    """The inverse of `batch_folder`; None: it is no such folder."""
+    match = _BATCH.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class SinkFolder:
                 f"{self.path} was written as {owner.format}; go on with to={owner.format!r}, "
                 "or give another path=."
             )
-        found = {int(match[1]) for name in shown if (match := _BATCH.fullmatch(name))}
+        found = {batch for name in shown if (batch := batch_of_folder(name)) is not None}
         beyond = sorted(number for number in found if number > last)
         if beyond:
             raise StateError(

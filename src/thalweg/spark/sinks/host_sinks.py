@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from thalweg.model.batch import Batch
 from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.exchange.header import Header, Message
+from thalweg.shards.output.sink_folder import batch_folder
 from thalweg.shards.output.typed_rows import converter
 
 __all__ = ["Delivered", "FileSink", "deliver"]
@@ -47,7 +48,7 @@ class FileSink:
     """Whether times are instants, not ticks."""
 
     def folder(self, batch: int) -> Path:
-        return Path(self.path) / f"batch={batch}"
+        return Path(self.path) / batch_folder(batch)
 
     def rows(self, answer: Batch) -> pa.RecordBatch:
         convert = converter(self.form, self.schema, self.keys, has_clock=self.clocked)

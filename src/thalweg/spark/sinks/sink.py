@@ -20,7 +20,7 @@ from thalweg.plan.clock import clock_of
 from thalweg.shards.output.element_output import OutputPart, elements_of_output
 from thalweg.shards.output.kept_table import KeptTable
 from thalweg.shards.output.rows import OutputKind
-from thalweg.shards.output.sink_folder import SinkFolder
+from thalweg.shards.output.sink_folder import SinkFolder, batch_folder
 from thalweg.shards.output.typed_rows import PACKED
 from thalweg.spark.prepared import Prepared
 
@@ -147,7 +147,7 @@ class Sink:
             batch.typed(output)
             .write.format(to)
             .mode("overwrite")
-            .save(f"{path}/batch={batch.number}")
+            .save(f"{path}/{batch_folder(batch.number)}")
         )
 
 

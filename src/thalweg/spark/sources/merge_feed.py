@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from thalweg.errors import PlanError
-from thalweg.io.element_log import ElementLogReader, form_of_log
+from thalweg.io.element_log import ElementLogReader, batch_file, form_of_log
 from thalweg.merging.registry import Change, MergeEntry, MergeRegistry, inputs_after
 from thalweg.model.batch import Batch
 from thalweg.model.clocks import Clock
@@ -92,7 +92,7 @@ def merge_logs(
 
 def _form(registry: Path) -> tuple[pa.Schema, Clock]:
     for entry in MergeRegistry(registry).entries():
-        if entry.folder is not None and (Path(entry.folder) / f"{0:012d}.arrow").exists():
+        if entry.folder is not None and batch_file(Path(entry.folder), 0).exists():
             found = form_of_log(Path(entry.folder))
             return found.schema, found.clock
     raise PlanError(
