@@ -1,7 +1,7 @@
 """The model: elements, batches, lifetimes, the canonical history table, progress. Knows nothing
 else."""
 
-from thalweg.model import _arrow  # noqa: F401  # isort: skip  # before anything converts
+from thalweg.model import _arrow, _memory  # noqa: F401  # isort: skip  # before anything else
 
 from thalweg.model.batch import CONTROL_COLUMNS, Batch
 from thalweg.model.cht import Row, cht, equivalent, rows_of_table, table_of_batches

@@ -24,6 +24,7 @@ class ClipDurationKernel(LifetimeKernel):
     """
 
     name = "clip_duration"
+    keeps_every_row = True
 
     def __init__(self, node: ClipDuration) -> None:
         super().__init__(node.schema)

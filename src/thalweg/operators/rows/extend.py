@@ -27,6 +27,7 @@ class ExtendKernel(LifetimeKernel):
     def __init__(self, node: Extend) -> None:
         super().__init__(node.schema)
         self._by = node.by
+        self.keeps_every_row = self._by >= 0
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         return start, add_saturating(end, self._by)

@@ -40,6 +40,8 @@ class LifetimeKernel(Operator):
     row_by_row = True
     name: str
     """The operator as an error calls it."""
+    keeps_every_row: bool = False
+    """Whether no new lifetime is empty."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -76,7 +78,8 @@ class LifetimeKernel(Operator):
             return Batch.empty(self.schema, progress)
         start, end = self._mapped(batch.payload, batch.start, batch.end)
         if batch.is_adjust is None or batch.new_end is None:
-            return Batch(batch.payload, start, end, progress=progress).filter(start < end)
+            mapped = Batch(batch.payload, start, end, progress=progress)
+            return mapped if self.keeps_every_row else mapped.filter(start < end)
         new_start, new_end = self._mapped(batch.payload, batch.start, batch.new_end)
         if (batch.is_adjust & (start != new_start)).any():
             return self._through_delta(batch).to_batch(progress)
@@ -96,8 +99,9 @@ class LifetimeKernel(Operator):
     def _mapped(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         """The new lifetimes, all of them inside the range of the clock."""
         begin, until = self.lifetimes(payload, start, end)
+        # Starts that did not move are inside, and a row that begins too late ends too late.
         if not len(begin) or (
-            least(begin) > MIN_TIME and greatest(begin) < MAX_TIME and greatest(until) < MAX_TIME
+            (begin is start or least(begin) > MIN_TIME) and greatest(until) < MAX_TIME
         ):
             return begin, until
         outside = (begin <= MIN_TIME) | (begin >= MAX_TIME)

@@ -26,6 +26,7 @@ class QuantizeKernel(LifetimeKernel):
     """
 
     name = "quantize"
+    keeps_every_row = True
 
     def __init__(self, node: Quantize) -> None:
         super().__init__(node.schema)

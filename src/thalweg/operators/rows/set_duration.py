@@ -25,6 +25,7 @@ class SetDurationKernel(LifetimeKernel):
     """
 
     name = "set_duration"
+    keeps_every_row = True
 
     def __init__(self, node: SetDuration) -> None:
         super().__init__(node.schema)

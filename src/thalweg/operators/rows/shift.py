@@ -31,6 +31,7 @@ class ShiftKernel(LifetimeKernel):
     def __init__(self, node: Shift) -> None:
         super().__init__(node.schema)
         self._by: int | Ticks = Ticks(node.by) if isinstance(node.by, Expr) else node.by
+        self.keeps_every_row = not isinstance(self._by, Ticks)
 
     def lifetimes(self, payload: Rows, start: Times, end: Times) -> tuple[Times, Times]:
         if isinstance(self._by, Ticks):
