@@ -25,7 +25,7 @@ from thalweg.state.slices import Slices, StateSize
 
 __all__ = ["PlacedSlices"]
 
-_MOST = 192
+_MOST = 64
 """Slices; when there are more, they become twice as wide."""
 _PARTS = 8
 """Parts of a slice; when there are more, the later ones are put together."""
@@ -250,21 +250,34 @@ class PlacedSlices(Generic[T]):
         key = key_of(group, place)
 
         def look(part: Part[T], probes: Codes | None) -> None:
-            at, which = part.find(key if probes is None else key[probes])
-            which = which if probes is None else probes[which]
+            at, which = part.find(key if probes is None else key.take(probes))
+            if not len(at):
+                return
+            which = which if probes is None else probes.take(which)
             # Keys that do not fit into 64 bits are cut off: those found are looked at.
-            equal = (part.items.group[at] == group[which]) & (part.items.place[at] == place[which])
-            if equal.any():
-                found.append((part.items, at[equal], which[equal]))
+            equal = part.items.group.take(at) == group.take(which)
+            equal &= part.items.place.take(at) == place.take(which)
+            if np.count_nonzero(equal) < len(equal):
+                at, which = at[equal], which[equal]
+            found.append((part.items, at, which))
 
         tail = self._tail.part()
         if tail is not None:
             look(tail, None)
-        for number, parts in self._near(int(place.min()), int(place.max()) + 1):
-            probes = np.flatnonzero(place >> self._bits == number)
-            if len(probes):
+        near = self._near(least(place), greatest(place) + 1)
+        if len(near) == 1:
+            for part in near[0][1]:
+                look(part, None)
+            return found
+        number = place >> self._bits
+        order = np.argsort(number, kind="stable")
+        numbers = np.array([each for each, _ in near], np.int64)
+        ordered = number.take(order)
+        begins, ends = ordered.searchsorted(numbers), ordered.searchsorted(numbers, "right")
+        for begin, end, (_, parts) in zip(begins.tolist(), ends.tolist(), near, strict=True):
+            if begin < end:
                 for part in parts:
-                    look(part, probes)
+                    look(part, order[begin:end])
         return found
 
     def first(self, since: int | None = None) -> int | None:

@@ -56,24 +56,17 @@ class Part(Generic[T]):
     written: Rows | None = None
     skipped: int = 0
     """Items at the begin of what was written that were dropped since."""
-    order: Codes | None = None
-    """Positions by key, once the part was searched; and the keys in that order."""
-    keys: Codes | None = None
+    by_key: _ByKey | None = None
+    """Where each key is, once the part was searched."""
 
     def find(self, key: Codes) -> tuple[Codes, Codes]:
         """Positions of the items with some keys, and which of the keys each has."""
         if len(self.items) * len(key) <= _FEW * _FEW:
             which, at = np.nonzero(key[:, None] == key_of(self.items.group, self.items.place))
             return at, which
-        if self.order is None or self.keys is None:
-            every = key_of(self.items.group, self.items.place)
-            self.order = np.argsort(every, kind="stable")
-            self.keys = every[self.order]
-        low, high = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
-        count = high - low
-        which = np.repeat(np.arange(len(key)), count)
-        offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-        return self.order[low[which] + offset], which
+        if self.by_key is None:
+            self.by_key = _ByKey(key_of(self.items.group, self.items.place))
+        return self.by_key.find(key)
 
     def arrange(self) -> None:
         """Bring the items into the order of their places."""
@@ -86,26 +79,54 @@ class Part(Generic[T]):
 
     def change(self, items: T) -> None:
         self.items = items
-        self.written = self.order = self.keys = None
+        self.written = self.by_key = None
         self.skipped = 0
 
     def skip(self, count: int) -> T:
         """Remove and return the first items; what was written stays."""
         first = self.items.take(slice(0, count))
         self.items = self.items.take(slice(count, len(self.items)))
-        self.order = self.keys = None
         self.skipped += count
+        if self.by_key is not None:
+            self.by_key.skipped += count
         return first
 
     def renumber(self, moved: Codes) -> None:
         """Groups have new numbers, in the same order. What was written stays as it is: keys."""
         self.items = self.items.renumbered(moved)
-        self.order = self.keys = None
+        self.by_key = None
 
     def until(self, place: int) -> int:
         """How many items lie before a place."""
         self.arrange()
         return int(self.items.place.searchsorted(place))
+
+
+class _ByKey:
+    """Keys in order, and where each is. Of items that were dropped from the begin the number is
+    enough."""
+
+    def __init__(self, key: Codes) -> None:
+        self._order = np.argsort(key, kind="stable")
+        self._keys = key.take(self._order)
+        self._distinct = bool((self._keys[1:] != self._keys[:-1]).all())
+        self.skipped = 0
+
+    def find(self, key: Codes) -> tuple[Codes, Codes]:
+        """Positions of the items with some keys, and which of the keys each has."""
+        low = self._keys.searchsorted(key)
+        if self._distinct:
+            which = (self._keys.take(low, mode="clip") == key).nonzero()[0]
+            at = self._order.take(low.take(which))
+        else:
+            count = self._keys.searchsorted(key, "right") - low
+            which = np.repeat(np.arange(len(key)), count)
+            offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+            at = self._order.take(low.take(which) + offset)
+        if not self.skipped:
+            return at, which
+        left = (at >= self.skipped).nonzero()[0]
+        return at.take(left) - self.skipped, which.take(left)
 
 
 class Tail(Generic[T]):

@@ -137,6 +137,10 @@ class HeldState:
             for part, rows in kernel.snapshot().items()
         }
 
+    def save(self) -> list[Slices]:
+        """What each instance of the kernel saves, under its own names."""
+        return [kernel.snapshot() for _, kernel in self._kernels()]
+
     def _play(self, source: str, batch: Batch) -> None:
         self._graph.offer(source, batch)
         self._graph.run()

@@ -141,9 +141,12 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         which, window = ranges(low, length)
         late = cells.take(which).at_window(window).summed()
         before = np.zeros_like(late.sums)
-        for open_cells, at, owner in self._open.find(late.group, late.window):
-            for total, sums in zip(before, open_cells.sums, strict=True):
-                np.add.at(total, owner, sums[at])
+        found = self._open.find(late.group, late.window)
+        if found:
+            owner = np.concatenate([owner for _, _, owner in found])
+            sums = np.concatenate([cells.sums.take(at, axis=1) for cells, at, _ in found], axis=1)
+            for total, more in zip(before, sums, strict=True):
+                np.add.at(total, owner, more)
         after = before + late.sums
         self._open.add(late)
         was, now = before[0] > 0, after[0] > 0
