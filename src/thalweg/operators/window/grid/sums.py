@@ -122,17 +122,16 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
     def hold(self, arrivals: Arrivals[Cells]) -> None:
         """Keep where cells enter and leave; what has entered already goes to the running totals."""
         out, cells, beyond = self._release.released, arrivals.rows, arrivals.beyond
-        entering, leaving = cells, cells.leaving_at(beyond)
+        entries = self._concat([cells, cells.leaving_at(beyond)])
         if arrivals.late:
             entered, leaves = cells.window <= out, beyond > out
             self._late = self._concat([self._late, cells.where(entered & leaves)])
             if len(self._late) > len(self._running) // _LATE + _FEW:
                 self._running, self._late = self._totals(), self._none
-            entering, leaving = cells.where(~entered), leaving.where(leaves)
+            entries = entries.where(np.concatenate([~entered, leaves]))
         if self._release.endless:
-            leaving = leaving.where(leaving.window != FOREVER)
-        self._entries.add(entering)
-        self._entries.add(leaving)
+            entries = entries.where(entries.window != FOREVER)
+        self._entries.add(entries)
 
     def revise(self, arrivals: Arrivals[Cells], low: Codes, length: Codes) -> _Changes:
         """Add cells to the windows that have answered but are not closed."""
@@ -182,6 +181,11 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
     def _totals_from(self, cells: Cells, begun: int, low: int, high: int) -> Cells:
         """The totals of every group at each of the windows low .. high, where it has rows. Of the
         cells so many have entered before."""
+        if low == high and len(cells) * len(self._key_index) <= FEW:
+            of_group = cells.group[:, None] == np.arange(len(self._key_index))
+            totals = cells.sums @ of_group
+            held = totals[0].nonzero()[0]
+            return Cells.of(held, high, totals.take(held, axis=1))
         if low == high and len(cells) <= FEW:
             group = cells.group
             representative, totals = sum_alike([group], len(group), cells.sums)
