@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from tests.operators.test_laws import A, finite, used
-from thalweg import Engine, cti, point
+from thalweg import Engine, cti, point, table
 from thalweg.errors import WindowError
 from thalweg.plan.aggregates import avg, count, sum_
 from thalweg.plan.nodes.panes import Flush
@@ -61,6 +61,17 @@ def test_no_sum_is_later_than_it_may(flush: Flush) -> None:
         sizes.append(engine.state_size()["panes-1"].rows)
     assert sizes[3] <= 3 and sizes[-1] <= 3
     assert (sizes[0] < 50) == (flush == "at end")
+
+
+def test_the_first_null_key_late_in_a_large_batch() -> None:
+    """A batch is summed in pieces; sums of the first ones leave before the null is seen."""
+    keys = [None if at == 9_000 else 100_000 + at % 500 for at in range(10_000)]
+    rows = [point({"k": key}, at // 100) for at, key in enumerate(keys)]
+    windows = source("s", {"k": "int64"}).group_by("k").tumbling(10)
+    alone, two_level = (
+        table(each.aggregate(n=count()), {"s": rows}) for each in (windows, windows.two_level(16))
+    )
+    assert two_level == alone
 
 
 def test_mistakes() -> None:

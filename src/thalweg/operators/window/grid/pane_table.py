@@ -95,6 +95,8 @@ class TablePanesKernel(Operator):
         sent: list[Numbers] = []
         if len(batch):
             delta = Delta.of_batch(batch)
+            if self._whole and any(delta.payload.column(name).null_count for name in self._keys):
+                sent.append(self._give_numbers())
             for begin in range(0, len(delta), _CHUNK):
                 sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
         self._cti = max(self._cti, batch.progress.cti)
@@ -120,9 +122,6 @@ class TablePanesKernel(Operator):
         """Put the sums of some rows into the table; what leaves it."""
         arguments = self._arguments.arguments(delta.payload, delta.start)
         keys = [delta.payload.column(name) for name in self._keys]
-        sent: list[Numbers] = []
-        if self._whole and any(key.null_count for key in keys):
-            sent.append(self._give_numbers())
         identity = self._identify(keys, len(delta))
         first, beyond = self._grid.first(delta.start), self._grid.beyond(delta.end)
         partials = self._partials.of_rows(arguments.__getitem__, delta.start, delta.weight)
@@ -135,12 +134,12 @@ class TablePanesKernel(Operator):
         sums[self._width] = first[representative]
         sums[self._width + 1] = beyond[representative]
         sums[self._width + 2 :] = totals
-        sent += self._pace(len(delta), greatest(first))
-        return [*sent, *self._put(sums)]
+        return [*self._pace(len(delta), greatest(first)), *self._put(sums)]
 
     def _give_numbers(self) -> Numbers:
         """Null is no whole number: from now on all groups have numbers of their own. What was in
-        the table leaves it."""
+        the table leaves it. Nothing may have been sent before in this batch: it would be named by
+        the wrong numbers."""
         sent = self._send(self._full())
         keys = self._named(sent)
         self._whole = False
