@@ -188,3 +188,25 @@ def test_the_common_promise_moves_when_the_group_that_held_it_back_is_closed() -
     engine.push("s", tw.point({"k": 1, "v": 1}, 36))
     engine.push("s", cti(45, {"k": 1}))
     assert engine.status().progress.cti == 18
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+def test_an_end_may_move_of_a_row_that_the_promise_of_its_group_has_closed(
+    consistency: str,
+) -> None:
+    """The window by the start of the row is over, the row is forgotten, and as nothing is held of
+    its group so is the promise."""
+    events = tw.source("s", {"k": "string", "v": "int64"}, group_ctis="k")
+    query = events.group_by("k").count_by_start(1).apply("time_weighted_average", "v")
+    row = {"k": "a", "v": 1}
+    out = run(
+        query,
+        [
+            insert(row, 3, 27),
+            cti(4, {"k": "a"}),
+            adjust(row, 3, 27, 33),
+            adjust(row, 3, 33, 9),
+        ],
+        consistency,
+    )
+    assert tw.cht(out) == tw.table(query, {"s": [insert(row, 3, 9)]})

@@ -57,7 +57,7 @@ class Reframing:
             delta = delta.consolidate()
         partition = self.partitions.of_rows(delta.payload)
         if self.frame.by == "start" and self.module.module.time_sensitive:
-            delta, partition = self._without_forgotten(delta, partition, settled)
+            delta, partition = self._without_forgotten(delta, partition)
         if not len(delta):
             return self.nothing()
         low, high = self._touched(delta)
@@ -80,12 +80,10 @@ class Reframing:
         none = self.windows.make(_NONE, _NONE, _NONE, _NONE, _NONE)
         return Delta.empty(self.module.node.schema), none
 
-    def _without_forgotten(
-        self, delta: Delta, partition: Codes, settled: Line
-    ) -> tuple[Delta, Codes]:
-        """Without changes of ends of rows that are forgotten because their windows are closed."""
-        early = delta.start < settled.of(partition)
-        old = np.flatnonzero(early & (delta.weight < 0))
+    def _without_forgotten(self, delta: Delta, partition: Codes) -> tuple[Delta, Codes]:
+        """Without changes of ends of rows that are forgotten because their windows are closed.
+        Only such rows are not held: the promise that closed them may be forgotten too."""
+        old = np.flatnonzero(delta.weight < 0)
         if not len(old):
             return delta, partition
         lost = old[self.events.missing(delta.take(old), partition[old])]
@@ -94,7 +92,7 @@ class Reframing:
         alike, count = encode([*delta.payload.columns, delta.start], len(delta))
         forgotten = np.zeros(count, np.bool_)
         forgotten[alike[lost]] = True
-        keep = ~(forgotten[alike] & early)
+        keep = ~forgotten[alike]
         return delta.filter(keep), partition[keep]
 
     def _touched(self, delta: Delta) -> tuple[Times, Times]:
