@@ -8,18 +8,21 @@ from typing import get_args
 import pytest
 
 from tests.operators.test_laws import A, finite, used
-from thalweg import Engine, cti, point, table
+from thalweg import Engine, adjust, cti, insert, point, table
 from thalweg.errors import WindowError
+from thalweg.model import Element
 from thalweg.plan.aggregates import avg, count, sum_
 from thalweg.plan.nodes.panes import Flush
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream, source
 from thalweg.testing import (
     CONSISTENCIES,
+    Form,
     assert_form_right,
     assert_physically_independent,
     logical_inputs,
     make_form,
+    step,
 )
 from thalweg.testing.manner import WILD
 
@@ -72,6 +75,21 @@ def test_the_first_null_key_late_in_a_large_batch() -> None:
         table(each.aggregate(n=count()), {"s": rows}) for each in (windows, windows.two_level(16))
     )
     assert two_level == alone
+
+
+@pytest.mark.parametrize("consistency", CONSISTENCIES)
+def test_rows_that_come_and_change_in_one_large_batch(consistency: str) -> None:
+    """A batch is summed in pieces, and what its changes take away comes first: sums that take rows
+    back leave the table before those that bring them."""
+    elements: list[Element] = []
+    for at in range(9_000):
+        elements.append(insert({"k": at % 300}, at // 10, at // 10 + 3))
+        elements += [adjust({"k": at % 300}, at // 10, at // 10 + 3, at // 10 + 7)] * (at % 2)
+    windows = source("s", {"k": "int64"}).group_by("k").hopping(40, 20)
+    alone = table(windows.aggregate(n=count()), {"s": elements})
+    query = windows.two_level(5_000).aggregate(n=count()).node
+    form = Form([step("s", *elements)])
+    assert_form_right(query, form, consistency=consistency, expected=alone)
 
 
 def test_mistakes() -> None:

@@ -7,16 +7,17 @@ closes later for it. `CombinePanesKernel` is the hopping aggregate whose rows ar
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.rows import Codes, Rows
+from thalweg.model.rows import Bools, Codes, Rows
 from thalweg.operators.arguments import ArgumentProjection
 from thalweg.operators.base import Operator, least_promise, map_progress
 from thalweg.operators.consistency import Consistency
-from thalweg.operators.window.grid.cells import Numbers, sum_alike
+from thalweg.operators.window.grid.cells import Cells, Numbers, sum_alike
 from thalweg.operators.window.grid.grid import Grid
 from thalweg.operators.window.grid.sums import HoppingAggregateKernel
 from thalweg.operators.window.partials import Partials
@@ -109,6 +110,15 @@ class CombinePanesKernel(HoppingAggregateKernel):
         return keys, (
             sums if (delta.weight == 1).all() else [column * delta.weight for column in sums]
         )
+
+    def _are_held(self, sums: Numbers) -> Bools:
+        """Sums come in any order: what takes rows back may come before what brings them, and waits
+        for it. Such a total counts no rows, or fewer than none."""
+        held: Bools = np.logical_or.reduce(sums != 0, axis=0)
+        return held
+
+    def _answered(self, totals: Cells) -> Cells:
+        return totals.where(totals.sums[0] > 0)
 
 
 def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:

@@ -56,6 +56,9 @@ _LATE = 16
 _FEW = 64
 """So few rows are not summed before they go to the state, which sums now and then itself."""
 
+Totals = tuple[Codes, Codes, Numbers]
+"""Group and window of each non-empty cell, and its totals."""
+
 
 @dataclass(slots=True)
 class _Changes:
@@ -171,12 +174,22 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
             return _Changes(self._none, self._none)
         if not begun:
             low = least(cells.window)
-        answered = self._totals_from(cells, begun, low, high)
-        self._running = answered if low == high else answered.where(answered.window == high)
+        totals = self._totals_from(cells, begun, low, high)
+        self._running = totals if low == high else totals.where(totals.window == high)
         closed = self._release.closed
         if closed < high:
-            self._open.add(answered if closed < low else answered.where(answered.window > closed))
-        return _Changes(self._none, answered)
+            self._open.add(totals if closed < low else totals.where(totals.window > closed))
+        return _Changes(self._none, self._answered(totals))
+
+    def _are_held(self, sums: Numbers) -> Bools:
+        """Where totals are of some rows. No row is taken back before it comes, so that the count
+        says it."""
+        held: Bools = sums[0] != 0
+        return held
+
+    def _answered(self, totals: Cells) -> Cells:
+        """The totals of windows that have rows, of those that are held."""
+        return totals
 
     def _totals_from(self, cells: Cells, begun: int, low: int, high: int) -> Cells:
         """The totals of every group at each of the windows low .. high, where it has rows. Of the
@@ -184,12 +197,13 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         if low == high and len(cells) * len(self._key_index) <= FEW:
             of_group = cells.group[:, None] == np.arange(len(self._key_index))
             totals = cells.sums @ of_group
-            held = totals[0].nonzero()[0]
+            held = self._are_held(totals).nonzero()[0]
             return Cells.of(held, high, totals.take(held, axis=1))
         if low == high and len(cells) <= FEW:
             group = cells.group
             representative, totals = sum_alike([group], len(group), cells.sums)
-            return Cells.of(group.take(representative), high, totals).where(totals[0] > 0)
+            alone = Cells.of(group.take(representative), high, totals)
+            return alone.where(self._are_held(totals))
         at = cells.window - low
         at[:begun] = 0
         group, groups, span = cells.group, len(self._key_index), high - low + 1
@@ -199,10 +213,43 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
             numbers = np.empty(groups, np.int64)
             numbers[group] = cells.group
         if groups * span <= max(_DENSE_CELLS, 4 * len(cells)):
-            owner, at, totals = _dense_totals(group, at, cells.sums, groups, span)
+            owner, at, totals = self._dense_totals(group, at, cells.sums, groups, span)
         else:
-            owner, at, totals = _sparse_totals(group, at, cells.sums, span)
+            owner, at, totals = self._sparse_totals(group, at, cells.sums, span)
         return Cells.of(owner if numbers is None else numbers[owner], at + low, totals)
+
+    def _dense_totals(
+        self, group: Codes, window: Codes, sums: Numbers, groups: int, span: int
+    ) -> Totals:
+        """Running totals of every group over every window, in a matrix."""
+        place = group * span + window
+        matrix = np.zeros((len(sums), groups * span), np.int64)
+        for row, column in zip(matrix, sums, strict=True):
+            if np.count_nonzero(column):
+                np.add.at(row, place, column)
+        running = matrix
+        if span > 1:
+            running = matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
+        cells = self._are_held(running).nonzero()[0]
+        owner, at = np.divmod(cells, span)
+        return owner, at, running.take(cells, axis=1)
+
+    def _sparse_totals(self, group: Codes, window: Codes, sums: Numbers, span: int) -> Totals:
+        """The same by sorting, for many groups or long silences: between entries totals stay, and
+        are repeated."""
+        order = sort_pairs(group, window)
+        owner, at = group[order], window[order]
+        new_group = np.ones(len(order), np.bool_)
+        new_group[1:] = owner[1:] != owner[:-1]
+        base_at = np.maximum.accumulate(np.where(new_group, np.arange(len(order)), 0))
+        entering = sums[:, order]
+        running = np.cumsum(entering, axis=1)  # wrap-around cancels out in the difference
+        totals = running - (running - entering)[:, base_at]
+        until = np.full(len(order), span)
+        until[:-1] = np.where(new_group[1:], span, at[1:])
+        length = np.where(self._are_held(totals), until - at, 0)
+        which, window_at = ranges(at, length)
+        return owner[which], window_at, totals[:, which]
 
     def to_batch(self, changes: Sequence[_Changes], progress: Progress) -> Batch:
         """Answers as elements: those that no longer hold are taken back whole."""
@@ -246,7 +293,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         if last > self._release.released:
             entered = [self._running, self._late, *self._entries.take_until(last)]
             totals = self._concat(entered).at_window(last).summed()
-            self._running, self._late = totals.where(totals.sums[0] > 0), self._none
+            self._running, self._late = totals.where(self._are_held(totals.sums)), self._none
 
     def drop_closed(self, closed: Codes) -> None:
         self._open.drop(lambda cells: cells.window <= closed[cells.group])
@@ -341,40 +388,3 @@ def _gather(
     representative, totals = sum_alike(alike, len(first), partials)
     cells = Cells.of(group[representative], first[representative], totals)
     return cells, beyond[representative]
-
-
-Totals = tuple[Codes, Codes, Numbers]
-"""Group and window of each non-empty cell, and its totals."""
-
-
-def _dense_totals(group: Codes, window: Codes, sums: Numbers, groups: int, span: int) -> Totals:
-    """Running totals of every group over every window, in a matrix."""
-    place = group * span + window
-    matrix = np.zeros((len(sums), groups * span), np.int64)
-    for row, column in zip(matrix, sums, strict=True):
-        if np.count_nonzero(column):
-            np.add.at(row, place, column)
-    running = matrix
-    if span > 1:
-        running = matrix.reshape(len(sums), groups, span).cumsum(axis=2).reshape(len(sums), -1)
-    cells = (running[0] > 0).nonzero()[0]
-    owner, at = np.divmod(cells, span)
-    return owner, at, running.take(cells, axis=1)
-
-
-def _sparse_totals(group: Codes, window: Codes, sums: Numbers, span: int) -> Totals:
-    """The same by sorting, for many groups or long silences: between entries totals stay, and are
-    repeated."""
-    order = sort_pairs(group, window)
-    owner, at = group[order], window[order]
-    new_group = np.ones(len(order), np.bool_)
-    new_group[1:] = owner[1:] != owner[:-1]
-    base_at = np.maximum.accumulate(np.where(new_group, np.arange(len(order)), 0))
-    entering = sums[:, order]
-    running = np.cumsum(entering, axis=1)  # wrap-around cancels out in the difference
-    totals = running - (running - entering)[:, base_at]
-    until = np.full(len(order), span)
-    until[:-1] = np.where(new_group[1:], span, at[1:])
-    length = np.where(totals[0] > 0, until - at, 0)
-    which, window_at = ranges(at, length)
-    return owner[which], window_at, totals[:, which]
