@@ -146,6 +146,27 @@ def test_a_promise_for_a_group_holds_for_its_parts_to_come(name: str, consistenc
     run(query, [cti(16, {"k": 0}), *rows[1:]], consistency)
 
 
+PARTS = GROUPED.group_by("k", "v")
+MODULES = {
+    "snapshot": PARTS.snapshot().apply("median", "v"),
+    "session": PARTS.session(1).apply("time_weighted_average", "v"),
+    "count by start": PARTS.count_by_start(1).apply("average", "v", on_error="skip"),
+    "count by end": PARTS.count_by_end(1).apply("average", "v", on_error="skip"),
+}
+
+
+@pytest.mark.parametrize("consistency", ["eager", "speculative", "final"])
+@pytest.mark.parametrize("name", MODULES)
+def test_a_promise_for_a_group_holds_for_parts_that_come_with_it(
+    name: str, consistency: str
+) -> None:
+    """In one batch the first row of the part (0, 1) and a promise for 0 that is behind its end."""
+    engine = tw.Engine(MODULES[name], consistency=consistency)
+    out = engine.push("s", [insert({"k": 0, "v": 1}, 3, 4), cti(9, {"k": 0})])
+    out += engine.push("s", cti(20)) + engine.finish()
+    assert first_violation_in_batches(out) is None
+
+
 AT_THE_PROMISE = {
     "rows": lambda windows: windows.aggregate(p=tw.percentile("v", 0.5)),
     "top": lambda windows: windows.top_k(1, by="v"),

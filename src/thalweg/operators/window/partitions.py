@@ -60,7 +60,8 @@ class Partitions:
 
     def promised(self, progress: Progress, rows: Rows | None = None) -> GroupPromises:
         """Promises for groups that are new, where what is held of one group needs no other. Of an
-        area of groups, a promise for each that is held or among `rows`."""
+        area of groups, a promise for each that is held or among `rows`; and of a group that is
+        named by some columns, one for each of its parts there."""
         named, columns = progress.scoped, progress.scope_columns
         if not (named or progress.areas) or not set(columns) <= set(self.columns):
             return _NO_PROMISES
@@ -69,9 +70,9 @@ class Partitions:
             return _NO_PROMISES
         seen, self._seen = self._seen, named
         scopes = [scope for scope, time in named.items() if seen.get(scope) != time]
+        if rows is not None and (described or len(columns) < len(self.columns)):
+            self.of_rows(rows)
         if described:
-            if rows is not None:
-                self.of_rows(rows)
             scopes = list(dict.fromkeys([*scopes, *self._in_areas(progress)]))
         if not scopes:
             return _NO_PROMISES
