@@ -92,7 +92,7 @@ def test_a_row_that_breaks_the_promise_of_a_column_is_late() -> None:
     engine.push("s", [_flow(4, 29), _flow(5, 30)])
     assert engine.late_count("s") == 3
     strict = tw.Engine(_flows(progressing={"flow_end": 6}))
-    with pytest.raises(LateEventError):
+    with pytest.raises(LateEventError, match="breaks a promise for its columns"):
         strict.push("s", [_flow(0, 20), _flow(1, 13)])
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,6 +71,24 @@ def after_the_end() -> None:
         (after_the_end, "comes after the end of its source: it has finished"),
         (lambda: frame_of("noon"), "row 0: the time 'ts' is 'noon', which is no ISO 8601"),
         (lambda: frame_of(1, None), "source 'frame', row 1: the time 'ts' is null; leave such"),
+        (lambda: untyped.from_frame(pa.table({"ts": [1], "v": [1]}), time=0), "time= is the name"),
+        (lambda: untyped.Engine.restore(b"bytes", CALLS), "got 5 bytes. A snapshot comes second"),
+        (lambda: CALLS.where(untyped.col("who") == None), r"use \.is_null\(\)"),  # noqa: E711
+        (lambda: CALLS.where(untyped.col("who") != None), r"use \.is_not_null\(\)"),  # noqa: E711
+        (lambda: CALLS.select(["who"]), r"one by one: select\('who'\)"),
+        (lambda: CALLS.group_by(["who", "x"]), r"one by one: group_by\('who', 'x'\)"),
+        (lambda: CALLS.drop(["who"]), r"one by one: drop\('who'\)"),
+        (lambda: CALLS.select("*"), "with_columns keeps all columns"),
+        (lambda: CALLS.tumbling("1 month"), r"calendar\('month'\) makes windows of them"),
+        (lambda: CALLS.tumbling(""), "'' is not understood"),
+        (lambda: CALLS.tumbling(1).aggregate(n=tw.sum_("who")), r"CAST\(who AS double\), or TRY_"),
+        (lambda: CALLS.select(day="try_cast(1 as date)"), "is not defined for these types"),
+        (
+            lambda: tw.from_frame(
+                pa.table({"ts": pa.array([1], pa.timestamp("us", "Mars")), "v": [1]}), time="ts"
+            ),
+            "column 'ts' is in the unknown time zone 'Mars'",
+        ),
         (lambda: untyped.Engine(CALLS).why("noon"), "got 'noon'"),
         (lambda: untyped.Engine(CALLS).why(1.5), r"got 1\.5"),
         (lambda: untyped.Engine(CALLS).skip_before("noon"), "got 'noon'"),
@@ -164,6 +184,40 @@ def test_a_categorical_of_polars_is_read() -> None:
 def test_the_types_of_python_are_types() -> None:
     made = tw.source("s", {"i": int, "f": float, "t": str, "b": bool})  # type: ignore[dict-item]
     assert made.schema.types == [pa.int64(), pa.float64(), pa.string(), pa.bool_()]
+
+
+def test_times_that_are_some_hours_from_utc() -> None:
+    """`+02:00` is no name that Python's zones have: it ended tables and `why` with a KeyError."""
+    east = timezone(timedelta(hours=2))
+    times = [datetime(2026, 3, day, 0, 30, tzinfo=east) for day in (1, 2)]
+    calls = frame_of(*times)
+    daily = tw.table(calls.calendar("day").aggregate(n=tw.count()))
+    assert [start for start, _, _ in daily] == [time.replace(minute=0) for time in times]
+    assert len(tw.table(calls.where("_start < '2026-03-02' and hour(_start) = 0"))) == 1
+    engine = tw.Engine(calls.tumbling("1 h").aggregate(n=tw.count()), consistency="final")
+    engine.push("frame", [{"ts": time, "v": 1} for time in times])
+    engine.push("frame", tw.cti(int(times[0].timestamp()) * 1_000_000))
+    assert "2026-03-01 00:00:00+02:00" in str(engine.why())
+
+
+def test_times_are_cast_as_they_are_shown() -> None:
+    """To a text and a date, in the zone of the stream, as in SQL; to a number from their ticks."""
+    calls = frame_of(datetime(2026, 3, 1, 0, 30, tzinfo=ZoneInfo("Asia/Tokyo")))
+    columns = {kind: f"cast(_start as {kind})" for kind in ("string", "date", "bigint")}
+    ((_, _, row),) = tw.table(calls.select(**columns))
+    assert row == {
+        "string": "2026-03-01 00:30:00",
+        "date": date(2026, 3, 1),
+        "bigint": 1_772_292_600_000_000,
+    }
+    in_sql = "SELECT cast(ts AS string) AS string, cast(ts AS date) AS date FROM c"
+    ((_, _, same),) = tw.table(tw.sql(in_sql, c=calls))
+    assert same == {name: row[name] for name in same}
+
+
+def test_new_columns_by_any_name() -> None:
+    (found,) = tw.table(frame_of(1).with_columns({"twice as much": "2 * v"}, w="v"))
+    assert found[2] == {"v": 1, "twice as much": 2, "w": 1}
 
 
 def test_equivalent_tables_with_nan() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import thalweg as tw
+from thalweg.errors import LateEventError
 from thalweg.graph.why import Why
 from thalweg.model.punctuation import Punctuation, punctuation, within
 from thalweg.shards.fragments.cutting import fragments_of
@@ -216,6 +217,29 @@ def _compare(case: Case, query: str, *, seed: str) -> None:
         elif not sums_first:
             assert there.late_rows == late
             assert set(there.why().notes) == set(here.why().notes)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda rows, other: rows.asof_join(other, "k"),
+        lambda rows, _: rows.group_by("k").tumbling("10 s").aggregate(n=tw.count()),
+        lambda rows, _: rows.group_by("k").session("10 s").aggregate(n=tw.count()),
+    ],
+    ids=["as-of join", "panes", "sessions"],
+)
+def test_a_late_row_is_refused_in_the_words_of_the_clock(
+    ask: Callable[[tw.Stream, tw.Stream], tw.Stream],
+) -> None:
+    """An as-of join computes a time before the exchange, which progresses too: its late rows were
+    said to come after the end of the source."""
+    columns = {"ts": "timestamptz", "k": "int64"}
+    facts: dict[str, Any] = {"time": "ts", "disorder": "10 s", "insert_only": True}
+    query = ask(tw.source("s", columns, **facts), tw.source("o", columns, **facts))
+    for engine in (tw.Engine(query), DividedEngine(query)):
+        engine.push("s", [tw.point({"k": 1}, 100 * SECOND)])
+        with pytest.raises(LateEventError, match=r"the promise 1970-01-01 00:01:30\+00:00 of"):
+            engine.push("s", [tw.point({"k": 1}, 1 * SECOND)])
 
 
 def _both(case: Case, query: str, *, seed: str) -> Iterator[tuple[tw.Engine, DividedEngine]]:

@@ -282,16 +282,15 @@ class Cast(Expr):
 
     def _datum(self, frame: Frame) -> Datum:
         value = self.expr._datum(frame)
-        if self.safe:
-            return try_cast_to(value, self.type)
+        convert = try_cast_to if self.safe else cast_to
         try:
-            return cast_to(value, self.type)
+            return convert(value, self.type)
         except KERNEL_ERRORS as reason:
             raise failure(
                 str(self),
                 [str(self.expr)],
                 [value],
-                partial(cast_to, type_=self.type),
+                partial(convert, type_=self.type),
                 reason,
                 frame,
             ) from reason

@@ -80,9 +80,15 @@ class Operators:
         return self._call("negate", self)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        if other is None:
+            raise ExpressionError(f"{self} == None is true of no row, as in SQL: use .is_null().")
         return self._call("eq", self, other)
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        if other is None:
+            raise ExpressionError(
+                f"{self} != None is true of no row, as in SQL: use .is_not_null()."
+            )
         return self._call("ne", self, other)
 
     def __lt__(self, other: object) -> Expr:

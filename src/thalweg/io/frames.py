@@ -49,7 +49,8 @@ def table_of(frame: object, schema: pa.Schema | None = None, where: str = "a fra
         if isinstance(frame, list):
             return _from_rows(frame, schema, where)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-        raise SchemaChangeError(f"{where}: it cannot be read as a table: {reason}.") from reason
+        why = ". ".join(str(part).rstrip(".") for part in reason.args) or type(reason).__name__
+        raise SchemaChangeError(f"{where}: it cannot be read as a table: {why}.") from reason
     if hasattr(frame, "collect"):
         raise MalformedElementError(
             f"{where}: {type(frame).__name__} is lazy; give frame.collect()."

@@ -7,12 +7,14 @@ null there. Without a clock, times are the whole numbers that they were given as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import cache
 from typing import TypeAlias
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,7 @@ __all__ = [
     "shown_time",
     "time_column",
     "time_value",
+    "zone_named",
 ]
 
 Clock: TypeAlias = "pa.DataType | None"
@@ -46,6 +49,26 @@ def clock_type(type_: pa.DataType) -> Clock:
     if pa.types.is_date(type_):
         return pa.timestamp("us")
     return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else None
+
+
+_OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)")
+
+
+@cache
+def zone_named(name: str) -> tzinfo | None:
+    """A time zone by a name that Arrow takes, a region or an offset from UTC; None: unknown.
+
+    >>> print(zone_named("Asia/Tokyo"), zone_named("+02:00"), zone_named("Mars"))
+    Asia/Tokyo UTC+02:00 None
+    """
+    if offset := _OFFSET.fullmatch(name):
+        sign, hours, minutes = offset.groups()
+        ahead = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-ahead if sign == "-" else ahead)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def common_clock(clocks: list[Clock]) -> Clock:
@@ -76,7 +99,7 @@ def time_value(ticks: int, clock: Clock) -> int | datetime | None:
         instant = _EPOCH + timedelta(microseconds=ticks)
         if clock.tz is None:
             return instant.replace(tzinfo=None)
-        return instant if clock.tz == "UTC" else instant.astimezone(ZoneInfo(clock.tz))
+        return instant if clock.tz == "UTC" else instant.astimezone(zone_named(clock.tz))
     except (OverflowError, ValueError):
         return ticks
 

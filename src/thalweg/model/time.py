@@ -115,14 +115,26 @@ def _parse(text: str, what: str) -> int:
         unit = found.group(2).lower() if found else ""
         scale = _UNITS_US.get(unit) or _UNITS_US.get(unit.removesuffix("s"))
         if not found or scale is None:
-            raise WindowError(
-                f"{what} {text!r} is not understood; write it as '10 min', '1h 30s' or '250 ms'."
+            hint = (
+                " Months, quarters and years differ in length: calendar('month') makes windows of "
+                "them."
+                if unit.removesuffix("s") in ("month", "quarter", "year")
+                else ""
             )
+            raise _not_understood(what, text, hint)
         total += float(found.group(1)) * scale
         position = found.end()
-    if not body or total != int(total):
+    if not body:
+        raise _not_understood(what, text)
+    if total != int(total):
         raise WindowError(f"{what} {text!r} is not a whole number of microseconds.")
     return -int(total) if negative else int(total)
+
+
+def _not_understood(what: str, text: str, hint: str = "") -> WindowError:
+    return WindowError(
+        f"{what} {text!r} is not understood; write it as '10 min', '1h 30s' or '250 ms'.{hint}"
+    )
 
 
 def time_us(value: TimeLike) -> int:

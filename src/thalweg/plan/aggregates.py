@@ -97,7 +97,10 @@ class AggregateCall:
                 )
         of, by = self.types_in(schema)
         if self.aggregate.numeric and not (of is not None and is_number(of)):
-            raise TypeMismatchError(f"{self} needs a number; {self.of} is {of}.")
+            raise TypeMismatchError(
+                f"{self} needs a number; {self.of} is {of}. Convert it: "
+                f"CAST({self.of} AS double), or TRY_CAST, which is null where that fails."
+            )
         compared = {"of": of, "by": by}.get(self.aggregate.compares or "")
         if compared is not None:
             require_order(compared, str(self))

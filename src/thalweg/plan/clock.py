@@ -61,9 +61,16 @@ def with_clock(expr: Expr, clock: Clock) -> Expr:
         return expr
     if isinstance(expr, Column):
         return Cast(expr, clock) if expr.name in _TIMES else expr
-    if isinstance(expr, Cast) and isinstance(expr.expr, Column):
+    if isinstance(expr, Cast) and isinstance(expr.expr, Column) and _takes_ticks(expr.type):
         return expr  # the user has said which type
     return expr.with_parts([with_clock(part, clock) for part in expr.parts()])
+
+
+def _takes_ticks(type_: pa.DataType) -> bool:
+    """Whether a time is cast to this type from its ticks: a number is made of them, and a timestamp
+    is one whatever its zone; texts and dates are those of the clock."""
+    number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    return number or pa.types.is_timestamp(type_)
 
 
 def resolve_expression(expr: Expr, node: Node) -> Expr:

@@ -46,6 +46,12 @@ def from_frame(
     """
     if name is None:
         name = _place_name(str(frame)) if isinstance(frame, (str, Path)) else "frame"
+    for argument, given in (("time", time), ("end", end)):
+        if not isinstance(given, str) and (argument == "time" or given is not None):
+            raise PlanError(
+                f"source {name!r}: {argument}= is the name of a column, which is text; got "
+                f"{given!r}."
+            )
     declared = None if columns is None else source(name, columns).schema
     where = f"source {name!r}"
     table = _table(frame, declared, (time, end), where)

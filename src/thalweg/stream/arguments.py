@@ -16,6 +16,7 @@ from thalweg.errors import (
 )
 from thalweg.expr import Column, Expr, ExprLike, as_expr
 from thalweg.io.frames import needs_plain_type, plain_type
+from thalweg.model.clocks import zone_named
 from thalweg.model.time import INFINITY, Duration, duration_us
 from thalweg.model.type_names import arrow_type
 from thalweg.plan.expressions import columns_of_side
@@ -70,10 +71,21 @@ def require_column(name: str, schema: pa.Schema, what: str) -> None:
         raise UnknownColumnError(name, schema.names, what)
 
 
+def refuse_list(name: object, what: str) -> None:
+    """Refuse a list of columns, or a star, where the name of a column is expected."""
+    if isinstance(name, (list, tuple)):
+        listed = ", ".join(map(repr, name))
+        raise PlanError(f"{what}: columns are given one by one: {what}({listed}).")
+    if name == "*":
+        raise PlanError(
+            f"{what}: '*' is no column; with_columns keeps all columns, drop leaves some out."
+        )
+
+
 def schema_of(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) -> pa.Schema:
     if isinstance(columns, pa.Schema):
         # a file may say that a column has no nulls; a stream does not promise that of rows to come
-        return pa.schema([_plain(field.with_nullable(True)) for field in columns])
+        return pa.schema([_plain(field.with_nullable(True), where) for field in columns])
     if not isinstance(columns, Mapping):
         raise PlanError(
             f"{where}: columns must be a pyarrow schema or {{'name': 'type'}}; got {columns!r}."
@@ -82,10 +94,16 @@ def schema_of(columns: pa.Schema | Mapping[str, str | pa.DataType], where: str) 
         if not isinstance(column, str):
             raise PlanError(f"{where}: the name of a column is text; got {column!r}.")
     fields = [pa.field(column, arrow_type(kind, where)) for column, kind in columns.items()]
-    return pa.schema([_plain(field) for field in fields])
+    return pa.schema([_plain(field, where) for field in fields])
 
 
-def _plain(field: pa.Field) -> pa.Field:
+def _plain(field: pa.Field, where: str) -> pa.Field:
+    zone = field.type.tz if pa.types.is_timestamp(field.type) else None
+    if zone is not None and zone_named(zone) is None:
+        raise TypeMismatchError(
+            f"{where}: the column {field.name!r} is in the unknown time zone {zone!r}; zones are "
+            "named like 'Europe/Berlin', 'UTC' or '+02:00'. Cast it first."
+        )
     return field.with_type(plain_type(field.type)) if needs_plain_type(field.type) else field
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from thalweg.expr import Column, ExprLike, as_expr, lit
 from thalweg.plan import nodes
 from thalweg.stream import streams
-from thalweg.stream.arguments import require_column
+from thalweg.stream.arguments import refuse_list, require_column
 from thalweg.stream.planned_stream import PlannedStream
 
 if TYPE_CHECKING:
@@ -30,16 +30,20 @@ class PayloadMethods(PlannedStream):
         """Only these columns: existing ones by name, new ones as `name=expression`."""
         return streams.Stream(nodes.Select(self.node, self._columns("select", names, columns)))
 
-    def with_columns(self, /, **columns: ExprLike) -> Stream:
-        """All columns, and new or replaced ones."""
-        named = {name: Column(name) for name in self.schema.names} | {
-            name: self._read(value) for name, value in columns.items()
+    def with_columns(
+        self, columns: Mapping[str, ExprLike] | None = None, /, **named: ExprLike
+    ) -> Stream:
+        """All columns, and new or replaced ones: `with_columns(new="expression")`, or the same as a
+        mapping."""
+        found = {name: Column(name) for name in self.schema.names} | {
+            name: self._read(value) for name, value in {**(columns or {}), **named}.items()
         }
-        return streams.Stream(nodes.Select(self.node, tuple(named.items())))
+        return streams.Stream(nodes.Select(self.node, tuple(found.items())))
 
     def drop(self, *names: str) -> Stream:
         """All columns but these."""
         for name in names:
+            refuse_list(name, "drop")
             require_column(name, self.schema, "drop")
         return self.select(*(name for name in self.schema.names if name not in names))
 

@@ -17,7 +17,7 @@ from thalweg.plan.nodes import Named, Node
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_rules import check_update_rules
-from thalweg.stream.arguments import shown_columns
+from thalweg.stream.arguments import refuse_list, shown_columns
 
 __all__ = ["PlannedStream", "draws_streams"]
 
@@ -84,6 +84,7 @@ class PlannedStream:
         kept: list[Any] = [name.name if isinstance(name, Column) else name for name in names]
         for name in kept:
             if name not in self.schema.names:
+                refuse_list(name, what)
                 if isinstance(name, str) and name.isidentifier():
                     refuse_time_column(name, self.node, what)
                     raise UnknownColumnError(name, self.schema.names, what)

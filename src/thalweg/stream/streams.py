@@ -146,6 +146,8 @@ def _what_else(value: object) -> str:
         return f"{value!r}. Finish it with .aggregate(...) or .top_k(...)."
     if is_frame(value):
         return f"a {type(value).__name__}. from_frame(frame, time=...) makes it a stream."
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes. A snapshot comes second: Engine.restore(query, snapshot)."
     return f"{value!r}."
 
 

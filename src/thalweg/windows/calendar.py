@@ -13,7 +13,6 @@ begin on Monday. The id of a window is the number of its first day since 1970-01
 from __future__ import annotations
 
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.errors import EvaluationError, WindowError, did_you_mean
+from thalweg.model.clocks import zone_named
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.time import Times, greatest, least
 from thalweg.windows.framework import Membership, Tuples, WindowIds, WindowKind
@@ -115,10 +115,8 @@ def calendar(unit: str, zone: str) -> CalendarWindow:
             f"calendar: the unit is one of {', '.join(UNITS)}{did_you_mean(name, UNITS)} Got "
             f"{unit!r}."
         )
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+    if zone_named(str(zone)) is None:
         raise WindowError(
             f"calendar: unknown time zone {zone!r}; zones are named like 'Europe/Berlin' or 'UTC'."
-        ) from None
+        )
     return CalendarWindow(name, zone)

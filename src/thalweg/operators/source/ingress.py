@@ -273,10 +273,16 @@ class IngressKernel(PromisingSource):
             place = self._place(at if wanted is None else int(np.flatnonzero(wanted)[at]))
             changed = shown_time(int(batch.sync[at]), self._clock)
             promised = shown_time(int(promise[at]), self._clock)
-            if promise[at] >= INFINITY:
+            if self._progress.cti >= INFINITY:
                 raise LateEventError(
                     f"{place}: {shown_row(batch, at)} comes after the end of its source: it has "
                     "finished. Make a new engine, or restore one from a snapshot before the end."
+                )
+            if promise[at] >= INFINITY:
+                raise LateEventError(
+                    f"{place}: {shown_row(batch, at)} breaks a promise for its columns: its source "
+                    "has promised that no such row would come any more. Give the source a policy "
+                    "late='drop' or 'side'."
                 )
             raise LateEventError(
                 f"{place}: {shown_row(batch, at)} changes time {changed}, before the promise "

@@ -173,7 +173,8 @@ class PromisingSource(ClockedSource):
 
     def _raise_by_columns(self, batch: Batch, promise: Times) -> tuple[Times, ColumnProgress]:
         """The promise before each row, infinite for the rows whose columns break a promise: such a
-        row cannot be moved, nothing remains of it. And the progress of the columns."""
+        row cannot be moved, nothing remains of it. (One that its time makes late is left with that
+        promise, where rows are not moved.) And the progress of the columns."""
         progress = self._progress
         if not len(batch) or not (
             self._policy.columns or progress.column_promises or progress.group_column_promises
@@ -190,6 +191,8 @@ class PromisingSource(ClockedSource):
                     )
         if batch.is_adjust is not None:
             late &= ~batch.is_adjust
+        if not self._policy.late_policy.moves:
+            late &= batch.sync >= promise
         return np.where(late, INFINITY, promise), columns
 
     def _checked_promises(self, in_data: Progress) -> Progress:

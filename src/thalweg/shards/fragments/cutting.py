@@ -224,7 +224,8 @@ class _Cutter:
                 if panes
                 else replace(source.ingress, disorder=None, period=None, progress=())
             )
-            leaf = Source(name, ingest.schema, policy, ingest.properties.but(ordered=False))
+            facts = ingest.properties.but(ordered=False)
+            leaf = Source(name, ingest.schema, policy, facts, clock=source.clock)
             self._exchanged[identity] = Exchange(leaf, keys, source, ingest)
         return self._exchanged[identity]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from thalweg.errors import LateEventError
 from thalweg.model.batch import Batch
+from thalweg.model.clocks import shown_time
 from thalweg.model.column_promises import ColumnPromises
 from thalweg.model.progress import Progress
 from thalweg.model.time import MIN_TIME
@@ -130,9 +131,9 @@ class FragmentInput:
         assert source is not None
         if source.ingress.late_policy.stops:
             raise LateEventError(
-                f"source {source.name!r}: {rows} rows come before the promise {promise} of their "
-                "source. Give the source more disorder=, or a policy late='drop', 'adjust' or "
-                "'side'."
+                f"source {source.name!r}: {rows} rows come before the promise "
+                f"{shown_time(promise, source.clock)} of their source. Give the source more "
+                "disorder=, or a policy late='drop', 'adjust' or 'side'."
             )
         self.memory.late += rows
         return batch.filter(~late)
