@@ -19,7 +19,7 @@ from thalweg.io.statistics import newest_time
 from thalweg.io.unwanted import Unwanted
 from thalweg.model import INFINITY, MIN_TIME, Batch
 from thalweg.plan.nodes import Source, find
-from thalweg.plan.reach import reach_of_sources
+from thalweg.plan.usefulness import reach_of_sources
 from thalweg.shards.exchange.header import Header
 from thalweg.shards.sources.event_files import FileChunks, skips_unwanted
 from thalweg.spark.sources.file_feed import FileReader, Files

@@ -19,7 +19,7 @@ from thalweg.operators.base import Operator
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.families import RowOperator
-from thalweg.plan.update_rules import check_update_rules
+from thalweg.plan.update_streams import check_update_rules
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.local_engine import DividedEngine
 from thalweg.stream import Stream

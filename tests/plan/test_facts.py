@@ -15,7 +15,7 @@ from thalweg.plan import nodes
 from thalweg.plan.catalogue import operators_table
 from thalweg.plan.nodes import FACTS, Node, find, rebuild, replace, walk
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.update_rules import check_update_rules
+from thalweg.plan.update_streams import check_update_rules
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.windows import Category, Membership, Tuples, Window, WindowIds, WindowKind
 

@@ -23,8 +23,8 @@ from thalweg.plan.aggregates import aggregate_by
 from thalweg.plan.catalogue import examples
 from thalweg.plan.nodes import Ingress, Node, walk
 from thalweg.plan.nodes.arrivals import StampArrivals
-from thalweg.plan.nodes.merged_source import MergedSource
 from thalweg.plan.nodes.panes import Table, in_panes
+from thalweg.plan.nodes.sources import MergedSource
 from thalweg.plan.rules import optimize
 from thalweg.plan.strategies import Volume
 from thalweg.plan.written import read_plan, write_plan

@@ -21,14 +21,13 @@ from thalweg.model.column_promises import column_promise, lowest_corners, merge_
 from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node
-from thalweg.plan.progressing import progresses
 
 __all__ = ["LeastValue", "has_promises", "missing_promise"]
 
 
 def has_promises(start: Expr, node: Node) -> bool:
     """Whether the rows of a node, started at `start`, could ever have a promise before the end."""
-    return not start.columns() or progresses(start, node)
+    return not start.columns() or node.progresses(start)
 
 
 def missing_promise(start: Expr) -> str:

@@ -1,6 +1,6 @@
 """A source behind an update queue: only the newest row of each key, or the newest window, matters.
 
-What may stand behind such a source: `update_rules`.
+What may stand behind such a source: `update_streams`.
 """
 
 from __future__ import annotations

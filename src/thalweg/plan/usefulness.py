@@ -1,9 +1,10 @@
-"""Which promises are of use: for each source, the grid of times at which some operator above it can
-do something with one.
+"""What of each source is of use to the operators above it: its promises at certain times (a grid),
+and its rows for a certain time after their end (their reach).
 
-Each operator says what it can use (`Node.useful_promises`): a hopping window only promises at the
-ends of its windows, an operator that works row by row what its reader can use, others any promise.
-Where two readers ask, the answer is the coarsest grid that has the times of both.
+Each operator says which promises it can use (`Node.useful_promises`): a hopping window only
+promises at the ends of its windows, an operator that works row by row what its reader can use,
+others any promise. Where two readers ask, the answer is the coarsest grid that has the times of
+both.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import gcd
 
 from thalweg.plan.nodes import Grid, Node, Source, walk
 
-__all__ = ["coarsest_common", "useful_grids"]
+__all__ = ["coarsest_common", "reach_of_sources", "useful_grids"]
 
 
 def useful_grids(root: Node) -> dict[str, Grid]:
@@ -57,3 +58,33 @@ def coarsest_common(left: Grid, right: Grid) -> Grid:
     """
     period = gcd(left[0], right[0], left[1] - right[1])
     return period, left[1] % period
+
+
+def reach_of_sources(plan: Node) -> dict[Source, int]:
+    """The reach of every source that has a bounded one.
+
+    A row that ends at e has no part in answers that end later than e + reach (`Node.reach`, summed
+    along the way; of several ways the furthest). So when answers that end before t are not needed,
+    rows that end before t - reach are not either. Where an operator on the way has no reach,
+    nothing is known.
+
+    >>> import thalweg as tw
+    >>> events = tw.source("s", {"k": "string"})
+    >>> counts = events.where("k = 'a'").tumbling(10).aggregate(n=tw.count())
+    >>> [(source.name, reach) for source, reach in reach_of_sources(counts.node).items()]
+    [('s', 20)]
+    """
+    furthest: dict[Source, int | None] = {}
+    pending: list[tuple[Node, int | None]] = [(plan, 0)]
+    while pending:
+        node, reach = pending.pop()
+        if isinstance(node, Source):
+            reach_so_far = furthest.get(node, 0)
+            furthest[node] = (
+                None if reach is None or reach_so_far is None else max(reach_so_far, reach)
+            )
+            continue
+        own = node.reach
+        beyond = None if reach is None or own is None else reach + own
+        pending += [(child, beyond) for child in node.children]
+    return {source: reach for source, reach in furthest.items() if reach is not None}

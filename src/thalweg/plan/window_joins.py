@@ -30,7 +30,6 @@ from thalweg.plan.nodes import (
     Shift,
     Source,
 )
-from thalweg.plan.progressing import progresses
 
 __all__ = [
     "STAMPS",
@@ -209,7 +208,7 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
             f"window_join: the {side} stream has a column {name!r} already; name the times "
             "otherwise with times=(..., ...)."
         )
-    if not progresses(time, node):
+    if not node.progresses(time):
         other = "right" if side == "left" else "left"
         time_columns = ", ".join(["_start", *sorted(node.progressing)])
         raise PlanError(

@@ -17,7 +17,7 @@ from thalweg.errors import PlanError
 from thalweg.model.time import Duration
 from thalweg.plan.nodes import Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
-from thalweg.plan.update_rules import check_update_rules
+from thalweg.plan.update_streams import check_update_rules
 from thalweg.shards.checkpoint.ownership import lock_checkpoint, unlock_checkpoint
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.drawing import fragment_chart

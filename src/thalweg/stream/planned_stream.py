@@ -16,7 +16,7 @@ from thalweg.plan.explain import explain
 from thalweg.plan.nodes import Named, Node
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
-from thalweg.plan.update_rules import check_update_rules
+from thalweg.plan.update_streams import check_update_rules
 from thalweg.stream.arguments import refuse_list, shown_columns
 
 __all__ = ["PlannedStream", "draws_streams"]

@@ -22,13 +22,12 @@ from thalweg.plan.nodes.lifetimes import (
     Shift,
 )
 from thalweg.plan.nodes.merge import Merge
-from thalweg.plan.nodes.merged_source import MergedSource
 from thalweg.plan.nodes.panes import CombinePanes, Panes
 from thalweg.plan.nodes.progress import Describe, InOrder
 from thalweg.plan.nodes.retime import Retime
 from thalweg.plan.nodes.rows import Select, SelectMany, Where
 from thalweg.plan.nodes.schemas import lifetime_schema
-from thalweg.plan.nodes.sources import GroupInput, Ingress, Source
+from thalweg.plan.nodes.sources import GroupInput, Ingress, MergedSource, Source
 from thalweg.plan.nodes.top_k import TopK
 from thalweg.plan.nodes.traversal import find, rebuild, replace, walk
 from thalweg.plan.nodes.union import Union

@@ -24,10 +24,10 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from thalweg.errors import PlanError
-from thalweg.expr import Expr
+from thalweg.expr import Expr, is_monotone_in
 from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.model.names import is_internal
-from thalweg.plan.expressions import Keys, Named
+from thalweg.plan.expressions import START, Keys, Named
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
 
@@ -164,8 +164,21 @@ class Node:
 
     @cached_property
     def progressing(self) -> frozenset[str]:
-        """The columns about which the output makes promises, as it does about `_start`."""
+        """The columns about which the output makes promises (`model.column_promises`), as it does
+        about `_start`: the start of rows whose ends do not move, both times of a window join."""
         return frozenset()
+
+    def progresses(self, expr: Expr) -> bool:
+        """Whether rows that start at this expression would have promises: it rises with the start
+        or with a progressing column. Only then can it be the time of a join or a window.
+
+        >>> import thalweg as tw
+        >>> a = tw.source("a", {"k": "int64"})
+        >>> pairs = a.window_join(a, "k", window=tw.band(before=1, after=1)).node
+        >>> sorted(pairs.progressing), pairs.progresses(tw.col("left_time") + 1)
+        (['left_time', 'right_time'], True)
+        """
+        return bool(expr.columns()) and is_monotone_in(expr, {START, *self.progressing})
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         """The grid of the input promises that are of use when only output promises on `output_grid`
@@ -239,7 +252,7 @@ class Node:
         return None
 
     def update_stream(self, inputs: tuple[UpdateStream | None, ...]) -> UpdateStream | None:
-        """The output, where at least one input is an update stream (see `update_rules`): raises
+        """The output, where at least one input is an update stream (see `update_streams`): raises
         where rows that were left out would change it. An operator that looks at one row passes such
         a stream on with its key."""
         found = next(each for each in inputs if each is not None)

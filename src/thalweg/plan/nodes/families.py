@@ -1,5 +1,5 @@
 """What operators of a family have in common: those that look at one row, those that change one
-lifetime, those that treat groups apart."""
+lifetime, those that look at many rows, and of these the ones that treat groups apart."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from thalweg.windows import Window
 __all__ = [
     "GroupedOperator",
     "LifetimeOperator",
+    "ManyRowsOperator",
     "RowOperator",
     "WindowOperator",
     "by_columns",
@@ -135,13 +136,9 @@ class LifetimeOperator(RowOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedOperator(Node):
-    """One input whose rows are treated apart by the values of `grouping`, which the result has."""
-
-    @property
-    def grouping(self) -> tuple[str, ...]:
-        """The columns of a group; none: all rows are one group."""
-        return ()
+class ManyRowsOperator(Node):
+    """A result row may follow from many input rows. The operator runs behind the exchange, and a
+    class says where it can do with fewer promises or columns."""
 
     @property
     def row_by_row(self) -> bool:
@@ -155,6 +152,26 @@ class GroupedOperator(Node):
     def reads_start(self) -> bool:
         return True
 
+    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
+        return None
+
+    def lower_keys(self, keys: Keys) -> Keys | None:
+        return None
+
+    @property
+    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
+        return (None,) * len(self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedOperator(ManyRowsOperator):
+    """One input whose rows are treated apart by the values of `grouping`, which the result has."""
+
+    @property
+    def grouping(self) -> tuple[str, ...]:
+        """The columns of a group; none: all rows are one group."""
+        return ()
+
     @cached_property
     def endless_by(self) -> Node | None:
         return None
@@ -163,22 +180,12 @@ class GroupedOperator(Node):
     def progressing(self) -> frozenset[str]:
         return frozenset()
 
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None
-
     @property
     def divided_by(self) -> tuple[Keys, ...] | None:
         return (by_columns(self.grouping),)
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0] if columns_of(*keys[0]) <= set(self.grouping) else None
-
-    def lower_keys(self, keys: Keys) -> Keys | None:
-        return None
-
-    @property
-    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        return (None,)
 
     @property
     def identity(self) -> frozenset[str]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError
 from thalweg.plan.expressions import Keys, show_columns
-from thalweg.plan.nodes.base import Grid, Named, Node
+from thalweg.plan.nodes.base import Named, Node
+from thalweg.plan.nodes.families import ManyRowsOperator
 from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema
 from thalweg.plan.nodes.sources import GroupInput
 from thalweg.plan.nodes.traversal import find, replace, walk
@@ -20,7 +21,7 @@ __all__ = ["GroupApply"]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupApply(Node):
+class GroupApply(ManyRowsOperator):
     """For each distinct value of the keys, the inner query over the rows of that group; then the
     keys are put in front.
 
@@ -33,9 +34,6 @@ class GroupApply(Node):
     inner: Node
     result: Named | None = None
 
-    row_by_row = False
-    before_exchange = False
-    reads_start = True
     never_revises = False
     progressing = frozenset()
     identity = frozenset()
@@ -99,22 +97,12 @@ class GroupApply(Node):
             return self.inner.endless_by
         return replace(self.inner, {self.group: self.input}).endless_by
 
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None
-
     @property
     def divided_by(self) -> tuple[Keys, ...] | None:
         return (tuple(expr for _, expr in self.keys),)
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return None
-
-    def lower_keys(self, keys: Keys) -> Keys | None:
-        return None
-
-    @property
-    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        return (None,)
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]

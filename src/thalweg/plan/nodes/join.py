@@ -13,9 +13,14 @@ from thalweg.expr import Column, Expr, col
 from thalweg.plan.expressions import Keys, show_columns
 from thalweg.plan.join_kinds import JOIN_KINDS, JoinKind, join_kind
 from thalweg.plan.nodes.base import Named, Node
-from thalweg.plan.nodes.bounds import refuse_endless
 from thalweg.plan.nodes.families import columns_of
-from thalweg.plan.nodes.pairs import KeyedPair, grouping_of_pairs, keys_of_pairs, pair_schema
+from thalweg.plan.nodes.pairs import (
+    KeyedPair,
+    grouping_of_pairs,
+    keys_of_pairs,
+    pair_schema,
+    refuse_endless,
+)
 from thalweg.plan.nodes.schemas import columns_schema, lifetime_schema, require_condition
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream

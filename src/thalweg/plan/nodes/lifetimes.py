@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import pyarrow as pa
-
-from thalweg.errors import TypeMismatchError, WindowError
+from thalweg.errors import WindowError
 from thalweg.expr import Expr
 from thalweg.model.clocks import lasting
 from thalweg.model.time import INFINITY
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import LifetimeOperator
-from thalweg.plan.nodes.schemas import lifetime_schema
+from thalweg.plan.nodes.schemas import lifetime_schema, require_ticks
 
 __all__ = [
     "AlterLifetime",
@@ -74,12 +72,7 @@ class AlterLifetime(LifetimeOperator):
     def __post_init__(self) -> None:
         if self.ticks <= 0:
             raise WindowError(f"alter_lifetime: a duration must be positive; got {self.ticks}.")
-        kind = self.start.type_in(lifetime_schema(self.input.schema))
-        if not pa.types.is_integer(kind):
-            raise TypeMismatchError(
-                f"alter_lifetime: the start must be a whole number of ticks; {self.start} is "
-                f"{kind}."
-            )
+        require_ticks(self.start, lifetime_schema(self.input.schema), "alter_lifetime: the start")
         duration = None if self.ticks == INFINITY else self.ticks
         moved = self.input.properties.with_new_starts()
         self._settle(self.input.schema, moved.but(constant_duration=duration, firm_ends=True))
@@ -110,11 +103,7 @@ class Shift(LifetimeOperator):
     def __post_init__(self) -> None:
         before = self.input.properties
         if isinstance(self.by, Expr):
-            kind = self.by.type_in(lifetime_schema(self.input.schema))
-            if not pa.types.is_integer(kind):
-                raise TypeMismatchError(
-                    f"shift: the amount must be a whole number of ticks; {self.by} is {kind}."
-                )
+            require_ticks(self.by, lifetime_schema(self.input.schema), "shift: the amount")
             before = before.with_new_starts()
         self._settle(self.input.schema, before)
 

@@ -21,14 +21,14 @@ from thalweg.plan.merging import (
     choose_level,
 )
 from thalweg.plan.nodes.base import Grid, Node
-from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.families import ManyRowsOperator, by_columns
 from thalweg.plan.properties import StreamProperties
 
 __all__ = ["Merge"]
 
 
 @dataclass(frozen=True, eq=False)
-class Merge(Node):
+class Merge(ManyRowsOperator):
     """R' = R1 = ... = Rn: the inputs are physical forms of one table, and so is the result."""
 
     streams: tuple[Node, ...]
@@ -41,9 +41,6 @@ class Merge(Node):
     tolerance: float = 0.0
     broken: Broken = "cut"
 
-    row_by_row = False
-    before_exchange = False
-    reads_start = True
     progressing = frozenset()
     identity = frozenset()
     covers_windows = False
@@ -111,13 +108,6 @@ class Merge(Node):
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0]
-
-    def lower_keys(self, keys: Keys) -> Keys | None:
-        return None
-
-    @property
-    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        return (None,) * len(self.streams)
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]

@@ -11,15 +11,17 @@ import pyarrow as pa
 from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Column, Expr, col
 from thalweg.plan.expressions import Keys
-from thalweg.plan.nodes.base import Grid, Named, Node
-from thalweg.plan.nodes.families import by_columns
+from thalweg.plan.nodes.base import Named, Node
+from thalweg.plan.nodes.families import ManyRowsOperator, by_columns
 from thalweg.plan.nodes.schemas import lifetime_schema
+from thalweg.plan.nodes.sources import Source
+from thalweg.plan.nodes.traversal import find
 
-__all__ = ["KeyedPair", "grouping_of_pairs", "keys_of_pairs", "pair_schema"]
+__all__ = ["KeyedPair", "grouping_of_pairs", "keys_of_pairs", "pair_schema", "refuse_endless"]
 
 
 @dataclass(frozen=True, eq=False)
-class KeyedPair(Node):
+class KeyedPair(ManyRowsOperator):
     """What `Join` and `ClipBy` share: two inputs whose rows meet when their keys are equal."""
 
     left: Node
@@ -27,9 +29,6 @@ class KeyedPair(Node):
     left_keys: Keys
     right_keys: Keys
 
-    row_by_row = False
-    before_exchange = False
-    reads_start = True
     identity = frozenset()
     covers_windows = False
 
@@ -38,16 +37,10 @@ class KeyedPair(Node):
         """Columns of both sides that must be identical too."""
         return ()
 
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None
-
     @property
     def divided_by(self) -> tuple[Keys, ...] | None:
         same = by_columns(self.same_columns)
         return (*self.left_keys, *same), (*self.right_keys, *same)
-
-    def lower_keys(self, keys: Keys) -> Keys | None:
-        return None
 
     def _same_in_groups(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]], *, left_stays: bool
@@ -90,6 +83,31 @@ def _comparable(left: pa.DataType, right: pa.DataType) -> bool:
         or pa.types.is_null(left)
         or pa.types.is_null(right)
     )
+
+
+def refuse_endless(sides: Mapping[str, Node], allowed: tuple[str, ...]) -> None:
+    """Raise when a join would keep rows of one side for ever: rows that an operator of the query
+    makes endless (`Node.endless_by`) never leave it. `allowed` are sides that stop growing, such as
+    tables of reference."""
+    for name in allowed:
+        if name not in sides:
+            raise PlanError(
+                f"join: endless must name sides of the join, {' or '.join(sides)}; got {name!r}."
+            )
+    for name, side in sides.items():
+        reason = side.endless_by
+        if reason is not None and name not in allowed:
+            raise PlanError(
+                f"join: the {name} input ({_origin(side)}) would be kept for ever: {reason.label} "
+                "gives its rows no end, and no window limits which rows may meet. Give them an "
+                "end (set_duration, clip_by, edges) or join within a window (window_join); if "
+                f"that side stops growing, say endless={name!r}."
+            )
+
+
+def _origin(node: Node) -> str:
+    names = sorted({source.name for source in find(node, Source)})
+    return "from " + ", ".join(names) if names else "of a group"
 
 
 def pair_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:

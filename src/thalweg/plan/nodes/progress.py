@@ -10,23 +10,20 @@ from thalweg.errors import PlanError
 from thalweg.model.clocks import lasting
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node
-from thalweg.plan.nodes.families import RowOperator
+from thalweg.plan.nodes.families import ManyRowsOperator, RowOperator
 from thalweg.plan.nodes.schemas import require_known
 
 __all__ = ["Describe", "InOrder"]
 
 
 @dataclass(frozen=True, eq=False)
-class InOrder(Node):
+class InOrder(ManyRowsOperator):
     """R' = R, as inserts in the order of their starts (Cleanse in the LMerge document): each row
     leaves when nothing can change it and no earlier one can come. Rows of one start leave together,
     in an order that is the same for every copy of the stream."""
 
     input: Node
 
-    row_by_row = False
-    before_exchange = False
-    reads_start = True
     never_revises = True
     covers_windows = False
     reach = None
@@ -48,22 +45,12 @@ class InOrder(Node):
     def endless_by(self) -> Node | None:
         return self.input.endless_by
 
-    def useful_promises(self, output_grid: Grid | None) -> Grid | None:
-        return None
-
     @property
     def divided_by(self) -> tuple[Keys, ...] | None:
         return ((),)
 
     def result_keys(self, *keys: Keys) -> Keys | None:
         return keys[0]
-
-    def lower_keys(self, keys: Keys) -> Keys | None:
-        return None
-
-    @property
-    def columns_read(self) -> tuple[frozenset[str] | None, ...]:
-        return (None,)
 
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from thalweg.errors import TypeMismatchError
 from thalweg.expr import Expr
 from thalweg.plan.nodes.base import Node
 from thalweg.plan.nodes.families import LifetimeOperator
-from thalweg.plan.nodes.schemas import lifetime_schema
+from thalweg.plan.nodes.schemas import lifetime_schema, require_ticks
 
 __all__ = ["Retime"]
 
@@ -31,11 +28,8 @@ class Retime(LifetimeOperator):
 
     def __post_init__(self) -> None:
         for what, expr in (("start", self.start), ("end", self.end)):
-            kind = expr.type_in(lifetime_schema(self.input.schema, with_end=what == "end"))
-            if not pa.types.is_integer(kind):
-                raise TypeMismatchError(
-                    f"retime: the {what} must be a whole number of ticks; {expr} is {kind}."
-                )
+            seen = lifetime_schema(self.input.schema, with_end=what == "end")
+            require_ticks(expr, seen, f"retime: the {what}")
         self._settle(
             self.input.schema,
             self.input.properties.with_new_starts().but(

@@ -8,7 +8,13 @@ from thalweg.errors import TypeMismatchError, UnknownColumnError
 from thalweg.expr import Expr
 from thalweg.plan.expressions import Named
 
-__all__ = ["columns_schema", "lifetime_schema", "require_condition", "require_known"]
+__all__ = [
+    "columns_schema",
+    "lifetime_schema",
+    "require_condition",
+    "require_known",
+    "require_ticks",
+]
 
 
 def lifetime_schema(schema: pa.Schema, *, with_end: bool = False) -> pa.Schema:
@@ -23,6 +29,13 @@ def require_condition(expr: Expr, schema: pa.Schema, what: str) -> None:
     kind = expr.type_in(schema)
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
         raise TypeMismatchError(f"{what} must be a condition (true or false); {expr} is {kind}.")
+
+
+def require_ticks(expr: Expr, schema: pa.Schema, what: str) -> None:
+    """Refuse an expression that gives no whole numbers."""
+    kind = expr.type_in(schema)
+    if not pa.types.is_integer(kind):
+        raise TypeMismatchError(f"{what} must be a whole number of ticks; {expr} is {kind}.")
 
 
 def columns_schema(columns: Named, schema: pa.Schema) -> pa.Schema:

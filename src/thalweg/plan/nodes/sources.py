@@ -1,4 +1,5 @@
-"""Where streams come from: sources with their admission policy, and the rows of one group."""
+"""Where streams come from: sources with their admission policy, sources that are merges of streams
+from outside, and the rows of one group."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from thalweg.errors import PlanError, require_choice
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, lasting
 from thalweg.plan.expressions import Keys
+from thalweg.plan.merging import Broken, Level, MergePolicy
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.nodes.families import by_columns
 from thalweg.plan.nodes.schemas import require_known
@@ -20,7 +22,7 @@ from thalweg.plan.update_streams import UpdateStream
 from thalweg.progress.admission import LATE, Ingress
 from thalweg.progress.conflation import Conflation
 
-__all__ = ["GroupInput", "Ingress", "Source"]
+__all__ = ["GroupInput", "Ingress", "MergedSource", "Source"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +162,44 @@ class Source(Leaf):
         if not entry.late_policy.stops:
             parts.append(f"late events: {entry.late}")
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class MergedSource(Source):
+    """R is the table that each of its inputs has. Which inputs there are is no part of the plan:
+    they join and leave while the query runs."""
+
+    level: Level = "R3"
+    policy: MergePolicy = MergePolicy()
+    groups: tuple[str, ...] = ()
+    """Columns that, with the start, identify a row; without any, all of them do."""
+    tolerance: float = 0.0
+    broken: Broken = "cut"
+
+    state = "rows that no CTI has passed, once for all inputs; at R0 to R2 only the last start"
+    promise = "the largest t of its inputs; with missing='keep' the smallest"
+
+    def __post_init__(self) -> None:
+        require_known(self.groups, self.columns, f"merge {self.name!r}, groups")
+        if self.groups and self.level == "R4":
+            raise PlanError("merge: at R4 an answer may occur several times; leave groups= out.")
+        super().__post_init__()
+
+    @property
+    def keys(self) -> Keys:
+        """What the bucket of a row is chosen by: what identifies it. Values that only need to be
+        about equal (`tolerance`) are left out."""
+        exact = [
+            entry.name
+            for entry in self.columns
+            if not (self.tolerance and pa.types.is_floating(entry.type))
+        ]
+        return by_columns(self.groups or tuple(exact))
+
+    @property
+    def details(self) -> str:
+        by = f" by group ({', '.join(self.groups)})" if self.groups else ""
+        return f"{self.name}, inputs that join and leave, {self.level}{by}"
 
 
 @dataclass(frozen=True, eq=False)

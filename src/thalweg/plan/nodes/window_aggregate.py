@@ -46,7 +46,7 @@ class WindowAggregate(WindowOperator):
 
     evaluation: str | None = None
     """The strategy that the plan decided on: set once, when it is rewritten
-    (`rules.evaluation`)."""
+    (`rules.decide`)."""
 
     not_state: ClassVar[frozenset[str]] = frozenset({"expected", "fill", "strategy"})
 

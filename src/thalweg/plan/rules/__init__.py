@@ -13,10 +13,10 @@ second must not be evaluated on a row that the first rejects.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from thalweg.plan.nodes import Node, walk
+from thalweg.plan.nodes import Node, WindowAggregate, rebuild, walk
 from thalweg.plan.rules import (
     balance_unions,
     merge_clip_durations,
@@ -33,10 +33,9 @@ from thalweg.plan.rules import (
     where_below_select,
     where_below_union,
 )
-from thalweg.plan.rules.evaluation import decide
 from thalweg.plan.rules.scope import Scope
 
-__all__ = ["RULES", "Applied", "Rule", "lower", "optimize"]
+__all__ = ["RULES", "Applied", "Rule", "decide", "lower", "optimize"]
 
 
 class Rule(Protocol):
@@ -116,3 +115,22 @@ def _pass(root: Node, rules: tuple[Rule, ...], applied: list[Applied]) -> Node:
                 done[node] = better
                 break
     return done[root]
+
+
+def decide(root: Node) -> Node:
+    """The plan with the strategy that evaluates each hopping aggregate as a field of it: the one
+    that was asked for, or the cheapest for the expected volume (`plan.strategies`). Kernels, shared
+    panes and the signature of saved state read the field.
+
+    >>> import thalweg as tw
+    >>> query = tw.source("s", {"v": "int64"}).tumbling(10).aggregate(n=tw.count())
+    >>> query.node.evaluation, decide(query.node).evaluation
+    (None, 'differential')
+    """
+    return rebuild(root, _decided)
+
+
+def _decided(node: Node) -> Node:
+    if not isinstance(node, WindowAggregate) or node.window.grid is None:
+        return node
+    return node if node.evaluation is not None else replace(node, evaluation=node.chosen)

@@ -29,7 +29,7 @@ from thalweg.model.progress import Progress
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.nodes.traversal import replace as replace_nodes
-from thalweg.plan.reach import reach_of_sources
+from thalweg.plan.usefulness import reach_of_sources
 from thalweg.shards.exchange.chunk import ExchangeRow
 from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
