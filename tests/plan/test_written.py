@@ -18,6 +18,7 @@ from thalweg.aggregates import ApproximatePercentile, DiscretePercentile, HeavyH
 from thalweg.errors import PlanError
 from thalweg.expr import call, col, lit
 from thalweg.expr.case import Case
+from thalweg.expr.user_calls import UserFunction
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import aggregate_by
 from thalweg.plan.catalogue import examples
@@ -33,7 +34,6 @@ from thalweg.plan.written_schema import plan_schema
 from thalweg.progress.policies import Policy
 from thalweg.testing.plans import trial_of_seed
 from thalweg.udm.decorators import function
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.registry import DEFAULT
 from thalweg.windows import HoppingWindow, LandmarkTime, SlidingRows, SlidingTime
 from thalweg.windows.calendar import CalendarWindow

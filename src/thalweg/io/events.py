@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from thalweg.errors import (
-    TimeRangeError,
-    UnknownColumnError,
-)
+from thalweg.errors import TimeRangeError, UnknownColumnError
 from thalweg.model.rows import Bools
 from thalweg.model.time import (
     INFINITY,

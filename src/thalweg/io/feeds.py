@@ -11,11 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from thalweg.errors import (
-    MalformedElementError,
-    SchemaChangeError,
-    list_names,
-)
+from thalweg.errors import MalformedElementError, SchemaChangeError, list_names
 from thalweg.io.events import TimeColumns, events
 from thalweg.io.frames import conform, is_frame, table_of
 from thalweg.model.batch import CONTROL_COLUMNS, Batch, one_batch, ticks_of

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from thalweg.aggregates import Aggregate
 from thalweg.errors import PlanError, ThalwegError, did_you_mean
+from thalweg.expr.user_calls import UserFunction
 from thalweg.model.packed_values import pack_values, unpack_values
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.written_classes import (
@@ -40,7 +41,6 @@ from thalweg.plan.written_classes import (
 )
 from thalweg.plan.written_types import read_schema, read_type, write_schema, write_type
 from thalweg.udm.digest import code_digest
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 from thalweg.udm.registry import DEFAULT
 

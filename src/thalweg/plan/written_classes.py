@@ -22,8 +22,8 @@ import pyarrow as pa
 from thalweg.aggregates import Aggregate
 from thalweg.errors import PlanError
 from thalweg.expr import Expr
+from thalweg.expr.user_calls import UserFunction
 from thalweg.plan.nodes import Node
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = [

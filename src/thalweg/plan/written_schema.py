@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.aggregates import Aggregate
+from thalweg.expr.user_calls import UserFunction
 from thalweg.plan.nodes import Node
 from thalweg.plan.written_classes import class_version, field_types, known_classes
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = ["plan_schema"]

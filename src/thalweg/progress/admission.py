@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.progress.policies import (
-    ClockPolicy,
-    OnDemand,
-    Policy,
-    Quarantine,
-    RowPolicy,
-    Timer,
-)
+from thalweg.progress.policies import ClockPolicy, OnDemand, Policy, Quarantine, RowPolicy, Timer
 
 __all__ = ["LATE", "Ingress", "LatePolicy"]
 

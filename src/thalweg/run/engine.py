@@ -39,13 +39,7 @@ from thalweg.plan.nodes import MergedSource, Node, Source, walk
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.progress.quarantine import Case
 from thalweg.progress.source_clock import wall_clock
-from thalweg.run.snapshots import (
-    fingerprint,
-    pack,
-    progress_of_rows,
-    progress_rows,
-    unpack,
-)
+from thalweg.run.snapshots import fingerprint, pack, progress_of_rows, progress_rows, unpack
 from thalweg.run.status import Status
 from thalweg.stream import Stream, node_of
 

@@ -21,16 +21,13 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg.errors import PlanError, StateError
+from thalweg.expr.user_calls import UserFunction
 from thalweg.model.answers import Answers
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node
 from thalweg.plan.written import write_plan
-from thalweg.shards.checkpoint.ownership import (
-    lock_checkpoint,
-    own_checkpoint,
-    unlock_checkpoint,
-)
+from thalweg.shards.checkpoint.ownership import lock_checkpoint, own_checkpoint, unlock_checkpoint
 from thalweg.shards.checkpoint.query_identity import QueryIdentity
 from thalweg.shards.checkpoint.record import ProgressRecord
 from thalweg.shards.exchange.buckets import bucket_ids
@@ -54,7 +51,6 @@ from thalweg.spark.sources.ticker import with_ticker
 from thalweg.spark.stages.host_stage import HostProcessor
 from thalweg.spark.trigger import trigger_arguments
 from thalweg.stream import Stream
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = ["SparkHost", "host"]

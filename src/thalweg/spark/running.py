@@ -19,11 +19,7 @@ from thalweg.model.answers import Answers
 from thalweg.model.clocks import time_value
 from thalweg.model.time import INFINITY, MIN_TIME, TimeLike, time_us
 from thalweg.plan.clock import clock_of
-from thalweg.shards.checkpoint.ownership import (
-    lock_checkpoint,
-    own_checkpoint,
-    unlock_checkpoint,
-)
+from thalweg.shards.checkpoint.ownership import lock_checkpoint, own_checkpoint, unlock_checkpoint
 from thalweg.shards.output.kept_table import KeptTable
 from thalweg.shards.reports.asks import asks_of, write_asks
 from thalweg.shards.reports.combined import combined_why, notes_of_reports, write_reports

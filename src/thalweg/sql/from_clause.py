@@ -9,15 +9,7 @@ from sqlglot import exp
 from thalweg.expr import Column
 from thalweg.plan.join_kinds import ASOF_KINDS, JoinName
 from thalweg.sql.expressions import Context, RowReader, conjuncts
-from thalweg.sql.joins import (
-    Input,
-    Stay,
-    asof_join,
-    at_the_latest,
-    join,
-    stay_of,
-    staying,
-)
+from thalweg.sql.joins import Input, Stay, asof_join, at_the_latest, join, stay_of, staying
 from thalweg.sql.pairs import on_conditions, using_conditions
 from thalweg.sql.projection import is_star
 from thalweg.sql.relations import Relation

@@ -21,11 +21,7 @@ from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation, free_name
 from thalweg.sql.syntax import WindowClause
-from thalweg.sql.table_functions import (
-    is_truncation,
-    is_window_function,
-    window_of_call,
-)
+from thalweg.sql.table_functions import is_truncation, is_window_function, window_of_call
 from thalweg.sql.windows import assign
 from thalweg.stream import Stream
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from thalweg.expr import ExprLike, as_expr
 from thalweg.model.time import Duration
-from thalweg.plan import nodes
 from thalweg.plan.expressions import START
 from thalweg.plan.join_windows import JoinWindow
+from thalweg.plan.nodes.union import union_of
 from thalweg.stream import joins, streams
 from thalweg.stream.arguments import Columns, On
 from thalweg.stream.planned_stream import PlannedStream
@@ -27,11 +27,8 @@ class JoinMethods(PlannedStream):
 
     def union(self, *others: Stream) -> Stream:
         """The rows of all."""
-        level = [self.node, *(streams.require_stream(other, "union").node for other in others)]
-        while len(level) > 1:  # a row passes few unions, however many streams there are
-            pairs = [nodes.Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
-            level = [*pairs, *level[2 * len(pairs) :]]
-        return streams.Stream(level[0])
+        added = (streams.require_stream(other, "union").node for other in others)
+        return streams.Stream(union_of([self.node, *added]))
 
     def join(
         self,

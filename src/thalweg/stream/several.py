@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from thalweg.errors import (
-    PlanError,
-)
+from thalweg.errors import PlanError
 from thalweg.expr import Column, Expr, ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
 from thalweg.plan import nodes
-from thalweg.plan.merging import (
-    Broken,
-    InsertPolicy,
-    Level,
-    MergePolicy,
-    Missing,
-    RevisePolicy,
-)
+from thalweg.plan.merging import Broken, InsertPolicy, Level, MergePolicy, Missing, RevisePolicy
 from thalweg.plan.nodes import Named
-from thalweg.plan.window_joins import (
-    multi_join,
-)
-from thalweg.stream.arguments import (
-    Columns,
-    column_names,
-    named_columns,
-)
+from thalweg.plan.window_joins import multi_join
+from thalweg.stream.arguments import Columns, column_names, named_columns
 from thalweg.stream.streams import Stream, require_stream
 from thalweg.windows.kinds import positive_ticks
 

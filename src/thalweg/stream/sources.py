@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from thalweg.errors import (
-    PlanError,
-    TypeMismatchError,
-)
+from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.io.events import TimeColumns
 from thalweg.model.clocks import Clock, clock_type
 from thalweg.model.time import Duration
@@ -17,12 +15,7 @@ from thalweg.plan import nodes
 from thalweg.plan.nodes import Ingress
 from thalweg.plan.properties import StreamProperties
 from thalweg.progress.policies import LateBy, Policy, Quarantine, RowPolicy, policies_of
-from thalweg.stream.arguments import (
-    column_names,
-    not_negative,
-    require_column,
-    schema_of,
-)
+from thalweg.stream.arguments import column_names, not_negative, require_column, schema_of
 from thalweg.stream.streams import Stream
 from thalweg.windows.kinds import positive_ticks
 
@@ -70,66 +63,22 @@ def source(
     >>> source("packets", {"src": "string", "len": "int64"}, disorder="1 min")
     <Stream source (src string, len int64)>
     """
-    groups = tuple(
-        dict.fromkeys(
-            [
-                *([partition] if partition else []),
-                *([group_ctis] if isinstance(group_ctis, str) else group_ctis),
-            ]
-        )
-    )
     where = f"source {name!r}"
     if not isinstance(name, str):
         raise PlanError(f"{where}: the name of a source is text.")
-    if quarantine is not None and not isinstance(quarantine, Quarantine):
-        raise PlanError(
-            f"{where}: quarantine= takes tw.quarantine(ahead, key=...); got {quarantine!r}."
-        )
-    policies = policies_of(progress, where)
-    for policy in policies:
-        if isinstance(policy, LateBy):
-            if disorder is not None:
-                raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
-            disorder = policy.ticks
-    observed = tuple(policy for policy in policies if not isinstance(policy, LateBy))
-    if (
-        period is not None
-        and disorder is None
-        and not any(isinstance(policy, RowPolicy) for policy in observed)
-    ):
-        raise PlanError(
-            f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when"
-            " events come in order)."
-        )
-    if low_watermark is not None and partition is None:
-        raise PlanError(
-            f"{where}: low_watermark= is the common promise of partitions; give partition= too, or "
-            "use disorder=."
-        )
-    lag = None
-    if low_watermark is not None:
-        every, behind = low_watermark
-        lag = (
-            positive_ticks(every, f"{where}, low_watermark period"),
-            not_negative(behind, f"{where}, low_watermark lag"),
-        )
-    ingress = Ingress(
+    ingress = _ingress(where, disorder, period, partition, low_watermark, progress, quarantine)
+    disorders = progressing.items() if isinstance(progressing, Mapping) else ()
+    ingress = replace(
+        ingress,
         late=late,
-        disorder=None if disorder is None else not_negative(disorder, f"{where}, disorder"),
-        period=None if period is None else positive_ticks(period, f"{where}, period"),
-        partition=partition,
-        low_watermark=lag,
-        progress=observed,
-        quarantine=quarantine,
         patterns=patterns,
         columns=tuple(
             (column, not_negative(behind, f"{where}, progressing {column!r}"))
-            for column, behind in (progressing.items() if isinstance(progressing, Mapping) else ())
+            for column, behind in disorders
         ),
     )
-    further = (
-        column_names(progressing) if not isinstance(progressing, Mapping) else tuple(progressing)
-    )
+    groups = tuple(dict.fromkeys(([partition] if partition else []) + [*column_names(group_ctis)]))
+    further = column_names(progressing if isinstance(progressing, str) else tuple(progressing))
     declared = StreamProperties(
         ordered=ordered,
         insert_only=insert_only,
@@ -155,6 +104,62 @@ def source(
                 f"{schema.field(column).type}."
             )
     return Stream(nodes.Source(name, schema, ingress, declared, times=times, clock=clock))
+
+
+def _ingress(
+    where: str,
+    disorder: Duration | None,
+    period: Duration | None,
+    partition: str | None,
+    low_watermark: tuple[Duration, Duration] | None,
+    progress: Policy | Sequence[Policy] | None,
+    quarantine: Quarantine | None,
+) -> Ingress:
+    """How the rows of a source are admitted and which promises follow from them; settings that do
+    not go together are refused."""
+    if quarantine is not None and not isinstance(quarantine, Quarantine):
+        raise PlanError(
+            f"{where}: quarantine= takes tw.quarantine(ahead, key=...); got {quarantine!r}."
+        )
+    policies = policies_of(progress, where)
+    for policy in policies:
+        if isinstance(policy, LateBy):
+            if disorder is not None:
+                raise PlanError(f"{where}: disorder= and late_by() say the same; give one of them.")
+            disorder = policy.ticks
+    observed = tuple(policy for policy in policies if not isinstance(policy, LateBy))
+    follows_rows = any(isinstance(policy, RowPolicy) for policy in observed)
+    if period is not None and disorder is None and not follows_rows:
+        raise PlanError(
+            f"{where}: period= rounds the promises that disorder= makes; give disorder= too (0 when"
+            " events come in order)."
+        )
+    return Ingress(
+        low_watermark=_low_watermark(where, low_watermark, partition),
+        disorder=None if disorder is None else not_negative(disorder, f"{where}, disorder"),
+        period=None if period is None else positive_ticks(period, f"{where}, period"),
+        partition=partition,
+        progress=observed,
+        quarantine=quarantine,
+    )
+
+
+def _low_watermark(
+    where: str, low_watermark: tuple[Duration, Duration] | None, partition: str | None
+) -> tuple[int, int] | None:
+    """The period and the lag, in ticks, of the common promise of partitions."""
+    if low_watermark is None:
+        return None
+    if partition is None:
+        raise PlanError(
+            f"{where}: low_watermark= is the common promise of partitions; give partition= too, or "
+            "use disorder=."
+        )
+    every, behind = low_watermark
+    return (
+        positive_ticks(every, f"{where}, low_watermark period"),
+        not_negative(behind, f"{where}, low_watermark lag"),
+    )
 
 
 def _timed(

@@ -116,9 +116,7 @@ class Stream(WindowMethods, LifetimeMethods, JoinMethods):
         """The same rows; of the promises only those that are of use above: on the grid `offset + k
         * every`, for these groups."""
         period = None if every is None else positive_ticks(every, "describe, every")
-        columns = (
-            (groups,) if isinstance(groups, str) else None if groups is None else tuple(groups)
-        )
+        columns = None if groups is None else column_names(groups)
         return Stream(
             nodes.Describe(self.node, period, duration_us(offset, what="describe, offset"), columns)
         )

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from thalweg.errors import (
-    PlanError,
-    WindowError,
-)
+from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr, ExprLike, as_expr, col
 from thalweg.model.time import Duration
 from thalweg.plan import nodes
@@ -21,9 +18,7 @@ from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.panes import Flush, Table, in_panes
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.strategies import Volume
-from thalweg.plan.window_joins import (
-    side_by_side,
-)
+from thalweg.plan.window_joins import side_by_side
 from thalweg.stream import streams
 from thalweg.stream.arguments import filled_groups, refuse_moved, shown_columns
 from thalweg.windows import Window, WindowKind
@@ -58,6 +53,11 @@ class WindowedStream:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown_method(self, name)
+
+    @property
+    def _groups(self) -> tuple[str, ...]:
+        """The columns that tell the answers of one window apart."""
+        return (*self.partition, *(key for key in self.keys if key not in self.partition))
 
     def expecting(
         self, *, tuples: float | None = None, groups: float = 1, sources: str | None = None
@@ -128,23 +128,13 @@ class WindowedStream:
         all_aggregates = {**(aggregates or {}), **named}
         if any(isinstance(aggregate, ModuleUse) for aggregate in all_aggregates.values()):
             return self._with_modules(all_aggregates)
-        calls = tuple(all_aggregates.items())
-        checked: list[tuple[str, AggregateCall]] = []
-        for name, call in calls:
-            if isinstance(call, AggregateCall):
-                checked.append((name, self._read(call)))
-            else:
-                raise PlanError(
-                    f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or "
-                    f"{name}=sum_('column').{refuse_moved(name)}"
-                )
-        plain = tuple(checked)
+        calls = tuple((name, self._read(name, call)) for name, call in all_aggregates.items())
         if isinstance(self.window, WindowKind):
             return streams.Stream(
                 nodes.WidAggregate(
                     self.node,
                     self.window,
-                    plain,
+                    calls,
                     self.keys,
                     self.partition,
                     self.id_column,
@@ -154,7 +144,7 @@ class WindowedStream:
         whole = nodes.WindowAggregate(
             self.node,
             self.window,
-            plain,
+            calls,
             self.keys,
             self.filled,
             self.strategy,
@@ -195,11 +185,10 @@ class WindowedStream:
         same."""
         if isinstance(self.window, WindowKind) and len(given) > 1 and self.id_column is None:
             # Two windows over rows may stand at one instant: their ids tell them apart.
-            columns = (*self.partition, *(key for key in self.keys if key not in self.partition))
             free = "window_id"
-            while free in columns or free in given:
+            while free in self._groups or free in given:
                 free += "_"
-            return self.with_id(free)._with_modules(given).select(*columns, *given)
+            return self.with_id(free)._with_modules(given).select(*self._groups, *given)
         plain = {
             name: aggregate
             for name, aggregate in given.items()
@@ -218,12 +207,16 @@ class WindowedStream:
                         name=name,
                     ).node
                 )
-        keys = (*self.partition, *(key for key in self.keys if key not in self.partition))
-        keys = keys if self.id_column is None else (*keys, self.id_column)
+        keys = self._groups if self.id_column is None else (*self._groups, self.id_column)
         return streams.Stream(side_by_side(parts, keys)).select(*keys, *given)
 
-    def _read(self, call: AggregateCall) -> AggregateCall:
+    def _read(self, name: str, call: object) -> AggregateCall:
         """An aggregate over the rows of this stream, as its user means it."""
+        if not isinstance(call, AggregateCall):
+            raise PlanError(
+                f"aggregate: {name}={call!r} is not an aggregate; write {name}=count() or "
+                f"{name}=sum_('column').{refuse_moved(name)}"
+            )
 
         def read(expr: Expr | None) -> Expr | None:
             return None if expr is None else resolve_expression(expr, self.node)

@@ -22,9 +22,9 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from thalweg.errors import PlanError, require_choice
+from thalweg.expr.user_calls import ON_ERROR, UserFunction
 from thalweg.model.time import Duration, duration_us
 from thalweg.model.type_names import TypeLike, arrow_type
-from thalweg.udm.functions import ON_ERROR, UserFunction
 from thalweg.udm.module import Kind, Module, OutputLike
 from thalweg.udm.properties import Properties
 from thalweg.udm.registry import DEFAULT, Registry

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from thalweg.errors import PlanError, did_you_mean
-from thalweg.udm.functions import UserFunction
+from thalweg.expr.user_calls import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = ["DEFAULT", "ENTRY_POINTS", "Registry"]

@@ -30,11 +30,9 @@ from thalweg.model.names import is_internal
 from thalweg.plan.expressions import START, Keys, Named
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
+from thalweg.progress.grids import Grid
 
 __all__ = ["FACTS", "Grid", "Named", "Node"]
-
-Grid = tuple[int, int]
-"""Times `offset + k * period`: (period, offset)."""
 
 FACTS = (
     "row_by_row",

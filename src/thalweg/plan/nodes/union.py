@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
 
-__all__ = ["Union"]
+__all__ = ["Union", "union_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +103,16 @@ class Union(Node):
             "inputs to one source, update_key(inputs=(...), truth=...): its queue keeps the "
             "youngest row of each key",
         )
+
+
+def union_of(streams: Sequence[Node]) -> Node:
+    """Streams as one, in a tree of unions: a row passes few of them, however many streams there
+    are."""
+    level = list(streams)
+    while len(level) > 1:
+        pairs: list[Node] = [Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
+        level = [*pairs, *level[2 * len(pairs) :]]
+    return level[0]
 
 
 def _show(schema: pa.Schema) -> str:

@@ -18,9 +18,7 @@ from thalweg.plan.nodes.families import GroupedOperator, by_columns, show_keys
 from thalweg.plan.nodes.schemas import lifetime_schema, require_known
 from thalweg.plan.nodes.window_aggregate import call_columns, refuse_sketches, show_calls
 from thalweg.plan.properties import StreamProperties
-from thalweg.windows import (
-    WindowKind,
-)
+from thalweg.windows import WindowKind
 
 __all__ = ["ARRIVED_AT", "ROW_NUMBER", "NumberRows", "WidAggregate", "WidOperator"]
 

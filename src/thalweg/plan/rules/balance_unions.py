@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 
 from thalweg.plan.nodes import Node, Union, replace, walk
+from thalweg.plan.nodes.union import union_of
 from thalweg.plan.rules.scope import Scope
 
 __all__ = ["apply", "name", "scope"]
@@ -39,7 +40,7 @@ def apply(root: Node) -> Node | None:
         if isinstance(node, Union) and node not in joined:
             parts, levels = _parts(node, joined)
             if levels > max(_LEVELS, len(parts).bit_length()):
-                new[node] = _tree(parts)
+                new[node] = union_of(parts)
     return replace(root, new) if new else None
 
 
@@ -56,10 +57,3 @@ def _parts(top: Union, joined: set[Node]) -> tuple[list[Node], int]:
         else:
             parts.append(node)
     return parts, deepest
-
-
-def _tree(level: list[Node]) -> Node:
-    while len(level) > 1:
-        pairs: list[Node] = [Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
-        level = [*pairs, *level[2 * len(pairs) :]]
-    return level[0]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from thalweg.expr.user_calls import UserFunction
 from thalweg.plan.nodes import Node, walk
 from thalweg.udm.digest import code_digest
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = ["module_digests"]

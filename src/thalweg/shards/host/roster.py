@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from thalweg.errors import PlanError
+from thalweg.expr.user_calls import UserFunction
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given, read_plan, write_plan
@@ -31,7 +32,6 @@ from thalweg.shards.fragments.fragment import (
     targets_of,
 )
 from thalweg.shards.host.query_registry import Change, HostedQuery, queries_at
-from thalweg.udm.functions import UserFunction
 from thalweg.udm.module import Module
 
 __all__ = ["Channel", "LiveQuery", "Roster", "stages_of"]
