@@ -22,6 +22,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not
 from thalweg.cli.sql_run import Job, Sink
 from thalweg.cli.sql_sources import Place, parse_options
 from thalweg.errors import PlanError, did_you_mean
+from thalweg.model.type_names import shown_columns
 from thalweg.sql.grammar import TABLE_FUNCTIONS, ThalwegSql
 from thalweg.sql.relations import free_name
 
@@ -223,7 +224,7 @@ def _options(tokens: list[Token]) -> dict[str, str]:
 
 
 def _described(place: Place) -> str:
-    columns = ", ".join(f"{entry.name} {entry.type}" for entry in place.stream().schema)
+    columns = shown_columns(place.stream().schema)
     return f"{place.name} ({columns}), time {place.time()}"
 
 

@@ -20,6 +20,7 @@ from thalweg.cli.sql_script import split
 from thalweg.cli.sql_sources import parse_source
 from thalweg.errors import ThalwegError
 from thalweg.model.printing import printable
+from thalweg.model.type_names import shown_columns
 
 __all__ = ["Shell", "Words", "prompt", "words_of"]
 
@@ -161,7 +162,7 @@ class Shell:
 
     def _describe(self, _: str) -> None:
         for place in self.job.places:
-            columns = ", ".join(f"{field.name} {field.type}" for field in place.stream().schema)
+            columns = shown_columns(place.stream().schema)
             self.out.print(
                 f"{place.name} ({columns}), time {place.time()}", markup=False, highlight=False
             )

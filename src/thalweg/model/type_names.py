@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from thalweg.errors import TypeMismatchError, did_you_mean
 
-__all__ = ["TypeLike", "arrow_type"]
+__all__ = ["TypeLike", "arrow_type", "shown_columns"]
 
 TypeLike: TypeAlias = "str | pa.DataType"
 
@@ -56,3 +56,12 @@ def arrow_type(kind: TypeLike, where: str) -> pa.DataType:
             f"{where}: unknown type {kind!r}{hint} Types: {', '.join(_ARROW_NAMES)}, or a pyarrow "
             "type."
         ) from None
+
+
+def shown_columns(schema: pa.Schema) -> str:
+    """Columns with their types, as messages show them.
+
+    >>> shown_columns(pa.schema([("k", pa.string()), ("n", pa.int64())]))
+    'k string, n int64'
+    """
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

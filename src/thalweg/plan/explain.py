@@ -19,10 +19,9 @@ from collections import Counter
 from collections.abc import Iterator
 from html import escape
 
-import pyarrow as pa
-
 from thalweg.errors import require_choice
 from thalweg.model.clocks import shown_by
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.clock import clock_of
 from thalweg.plan.nodes import Node, walk
 from thalweg.plan.rules import Applied, optimize
@@ -115,7 +114,7 @@ def _tree(root: Node, *, facts: bool) -> Iterator[str]:
         drawn.add(node)
         yield f"{margin}{ids[node]}  {node.details}".rstrip()
         if facts:
-            yield f"{margin}  : {_schema(node.schema)}"
+            yield f"{margin}  : {shown_columns(node.schema)}"
             yield f"{margin}  : {node.properties}"
             for line in node.remarks():
                 yield f"{margin}  : {line}"
@@ -137,7 +136,3 @@ def _inline(node: Node, levels: int) -> str:
         return text
     below = ", ".join(_inline(child, levels - 1) for child in node.inputs) if levels else "..."
     return f"{text} <- {below}" if len(node.inputs) == 1 else f"{text} <- ({below})"
-
-
-def _schema(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

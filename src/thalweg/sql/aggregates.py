@@ -11,7 +11,7 @@ from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.udm import DEFAULT, Module
 
-__all__ = ["arity_of", "build_call", "is_aggregate", "module_named", "registered"]
+__all__ = ["arity_of", "build_call", "has_aggregate", "is_aggregate", "module_named", "registered"]
 
 
 def build_call(name: str, values: list[Expr], where: Expr | None) -> AggregateCall:
@@ -45,6 +45,11 @@ def is_aggregate(node: exp.Expr) -> bool:
     if not isinstance(call, exp.Anonymous) or not isinstance(call.this, str):
         return False
     return find_aggregate(call.this) is not None or registered(call.this, "aggregate")
+
+
+def has_aggregate(item: exp.Expr) -> bool:
+    """Whether there is an aggregate anywhere in a part of the tree."""
+    return any(is_aggregate(node) for node in item.walk())
 
 
 def registered(name: str, kind: str) -> bool:

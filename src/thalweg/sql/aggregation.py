@@ -18,7 +18,7 @@ from thalweg.sql.expressions import Context
 from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, together, united
-from thalweg.sql.projection import ResultColumns, column_name, is_star, project
+from thalweg.sql.projection import ResultColumns, column_name, is_star, item_value, project
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.sql.syntax import WindowClause
 from thalweg.stream import GroupedStream, Stream
@@ -29,34 +29,17 @@ __all__ = ["aggregate_groups"]
 def aggregate_groups(
     context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None
 ) -> Relation:
+    """One SELECT of groups as a relation."""
     grouping = grouping_of(context, select, relation, clause)
-    window = grouping.window
-    names: dict[str, Expr] = {START: relation.clocked(Column(START))}
-    if window.has_start:
-        names[WINDOW_START] = names[START]
-    if window.end is not None:
-        names[WINDOW_END] = relation.clocked(window.end)
+    names = _names_of_window(relation, grouping.window)
     reader = GroupReader(context, grouping.relation, grouping.keys, names)
     reader.window_call = grouping.window_call
-    columns: ResultColumns = []
-    for number, item in enumerate(select.expressions, 1):
-        if is_star(item):
-            context.text.refuse_node(
-                item, "* names single rows; name the groups and their aggregates."
-            )
-        node = item.this if isinstance(item, exp.Alias) else item
-        name = column_name(item, number)
-        reader.preferred_name = name if is_aggregate(node) else ""
-        table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
-        columns.append((table, name, reader.convert(node)))
-    reader.preferred_name = ""
-    reader.names = {
-        name: value for _, name, value in columns
-    } | names  # HAVING may name what is selected
-    having = select.args.get("having")
-    if select.args.get("order") is not None:
-        for ranked in select.args["order"].expressions:
-            reader.convert(ranked.this)
+    columns = _selected(context, select, reader)
+    # HAVING and ORDER BY may name what is selected.
+    reader.names = {name: value for _, name, value in columns} | names
+    having, order = select.args.get("having"), select.args.get("order")
+    for ranked in order.expressions if order is not None else ():
+        reader.convert(ranked.this)
     kept = reader.convert(having.this) if having is not None else None
     needed = frozenset[str]().union(
         *(value.columns() for _, _, value in columns), kept.columns() if kept is not None else ()
@@ -65,21 +48,41 @@ def aggregate_groups(
     if having is not None and kept is not None:
         with context.text.at(having):
             groups = replace(groups, stream=groups.stream.where(kept))
-    if select.args.get("order") is not None:
-        groups = _best(context, select, groups, window, reader)
+    if order is not None:
+        groups = _best(context, select, groups, grouping.window, reader)
     result = project(context, select, groups, columns)
-    hidden = [
+    hidden = (
         Field(name, value, is_time=name == WINDOW_START, shown=False)
         for name, value in names.items()
-        if _over_start(value)
-    ]
-    return replace(
-        result,
-        fields=(
-            *result.fields,
-            *(field for field in hidden if field.name not in result.stream.schema.names),
-        ),
+        if value.columns() <= {START} and name not in result.stream.schema.names
     )
+    return replace(result, fields=(*result.fields, *hidden))
+
+
+def _names_of_window(relation: Relation, window: AssignedWindow) -> dict[str, Expr]:
+    """What the edges of a window are called, and their values."""
+    names: dict[str, Expr] = {START: relation.clocked(Column(START))}
+    if window.has_start:
+        names[WINDOW_START] = names[START]
+    if window.end is not None:
+        names[WINDOW_END] = relation.clocked(window.end)
+    return names
+
+
+def _selected(context: Context, select: exp.Expr, reader: GroupReader) -> ResultColumns:
+    """The items of SELECT over groups; the reader collects their aggregates."""
+    columns: ResultColumns = []
+    for number, item in enumerate(select.expressions, 1):
+        if is_star(item):
+            context.text.refuse_node(
+                item, "* names single rows; name the groups and their aggregates."
+            )
+        table, node = item_value(item)
+        name = column_name(item, number)
+        reader.preferred_name = name if is_aggregate(node) else ""
+        columns.append((table, name, reader.convert(node)))
+    reader.preferred_name = ""
+    return columns
 
 
 def _best(
@@ -116,10 +119,6 @@ def _best(
                 int(number.name), by=by, descending=bool(ranked.args.get("desc"))
             ),
         )
-
-
-def _over_start(value: Expr) -> bool:
-    return value.columns() <= {START}
 
 
 def _aggregate(

@@ -15,7 +15,7 @@ from thalweg.expr import Column
 from thalweg.plan.expressions import START
 from thalweg.plan.nodes.arrivals import ARRIVED
 from thalweg.plan.wid_windows import stamped
-from thalweg.sql.aggregates import is_aggregate
+from thalweg.sql.aggregates import has_aggregate, is_aggregate
 from thalweg.sql.assigned import AssignedWindow, hop
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.groups import Key
@@ -55,16 +55,8 @@ class Grouping:
 def grouping_of(
     context: Context, select: exp.Expr, relation: Relation, clause: WindowClause | None
 ) -> Grouping:
-    group = select.args.get("group")
-    if group is not None and {key for key, value in group.args.items() if value} - {"expressions"}:
-        context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
-    nodes = [
-        _without_alias(select, node.unnest(), relation)
-        for node in (group.expressions if group is not None else [])
-    ]
-    for node in nodes:
-        if isinstance(node, exp.Literal):
-            context.text.refuse_node(node, "GROUP BY names columns; a constant groups nothing.")
+    """GROUP BY of a SELECT, with the columns that it needs added to the relation."""
+    nodes = _group_nodes(context, select, relation)
     window = _window(context, select, relation, clause, nodes)
     keys: list[Key] = []
     columns: list[str] = []
@@ -72,38 +64,52 @@ def grouping_of(
         if is_window_function(node, relation):
             if is_truncation(node):
                 keys.append(Key(node, None, relation.clocked(Column(START))))
-            continue
-        if _names_window(node, relation):
-            continue
-        reader = RowReader(context, relation)
-        field = _field_of(context, relation, node)
-        value = field.value if field is not None else reader.convert(node)
-        if field is not None and field.is_time:
-            keys.append(Key(node, field, relation.clocked(Column(START))))
-        elif isinstance(value, Column):
-            shown = relation.clocked(value) if field is not None and field.is_ticks else value
-            keys.append(Key(node, field, shown))
-            columns.append(value.name)
-        else:
-            name = free_name(_key_name(select, node), relation.stream.schema.names)
-            with context.text.at(node):
-                relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
-            keys.append(Key(node, None, Column(name)))
-            columns.append(name)
+        elif not _names_window(node, relation):
+            relation, key, column = _key(context, select, relation, node)
+            keys.append(key)
+            columns += [] if column is None else [column]
     for name in window.partition:
         if name not in columns:
-            field = next(
-                (
-                    field
-                    for field in relation.fields
-                    if isinstance(field.value, Column) and field.value.name == name
-                ),
-                None,
+            named = (
+                field
+                for field in relation.fields
+                if isinstance(field.value, Column) and field.value.name == name
             )
-            keys.append(Key(exp.column(name), field, Column(name)))
+            keys.append(Key(exp.column(name), next(named, None), Column(name)))
             columns.append(name)
     called = next((node for node in nodes if is_window_function(node, relation)), None)
     return Grouping(relation, keys, tuple(dict.fromkeys(columns)), window, called)
+
+
+def _group_nodes(context: Context, select: exp.Expr, relation: Relation) -> list[exp.Expr]:
+    """The expressions of GROUP BY; an alias stands for what it names."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if {key for key, value in group.args.items() if value} - {"expressions"}:
+        context.text.refuse_node(group, "GROUP BY takes columns and expressions.")
+    nodes = [_without_alias(select, node.unnest(), relation) for node in group.expressions]
+    for node in nodes:
+        if isinstance(node, exp.Literal):
+            context.text.refuse_node(node, "GROUP BY names columns; a constant groups nothing.")
+    return nodes
+
+
+def _key(
+    context: Context, select: exp.Expr, relation: Relation, node: exp.Expr
+) -> tuple[Relation, Key, str | None]:
+    """The relation in which a key is a column, the key, and that column; None: it is the time."""
+    field = _field_of(context, relation, node)
+    value = RowReader(context, relation).convert(node) if field is None else field.value
+    if field is not None and field.is_time:
+        return relation, Key(node, field, relation.clocked(Column(START))), None
+    if isinstance(value, Column):
+        shown = relation.clocked(value) if field is not None and field.is_ticks else value
+        return relation, Key(node, field, shown), value.name
+    name = free_name(_key_name(select, node), relation.stream.schema.names)
+    with context.text.at(node):
+        relation = replace(relation, stream=relation.stream.with_columns(**{name: value}))
+    return relation, Key(node, None, Column(name)), name
 
 
 def _field_of(context: Context, relation: Relation, node: exp.Expr) -> Field | None:
@@ -117,14 +123,10 @@ def _without_alias(select: exp.Expr, node: exp.Expr, relation: Relation) -> exp.
     """The selected expression where GROUP BY names its alias, else the node itself."""
     if isinstance(node, exp.Column) and not node.args.get("table") and not relation.find(node.name):
         for item in select.expressions:
-            if isinstance(item, exp.Alias) and item.alias == node.name and not _has_aggregate(item):
+            if isinstance(item, exp.Alias) and item.alias == node.name and not has_aggregate(item):
                 selected: exp.Expr = item.this
                 return selected
     return node
-
-
-def _has_aggregate(item: exp.Expr) -> bool:
-    return any(is_aggregate(node) for node in item.walk())
 
 
 def _names_window(node: exp.Expr, relation: Relation) -> bool:

@@ -20,7 +20,7 @@ from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.grouping import Grouping
 from thalweg.sql.groups import GroupReader
 from thalweg.sql.modules import answer, read_module, united
-from thalweg.sql.projection import ResultColumns, project
+from thalweg.sql.projection import ResultColumns, item_value, project
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.stream import GroupedStream, Stream
 
@@ -89,9 +89,8 @@ def operator_rows(
         if entry is item:
             columns += [("", name, Column(name)) for name in _called(context, item, outputs)]
             continue
-        bare = _bare(entry)
-        table = bare.text("table") if isinstance(bare, exp.Column) and entry is bare else ""
-        columns.append((table, entry.alias_or_name, reader.convert(bare)))
+        table, value = item_value(entry)
+        columns.append((table, entry.alias_or_name, reader.convert(value)))
     having = select.args.get("having")
     if having is not None:
         kept = reader.convert(having.this)

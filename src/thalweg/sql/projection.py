@@ -12,7 +12,7 @@ from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.relations import Field, Relation, unique_names
 from thalweg.stream import Stream
 
-__all__ = ["ResultColumns", "column_name", "is_star", "project", "project_rows"]
+__all__ = ["ResultColumns", "column_name", "is_star", "item_value", "project", "project_rows"]
 
 ResultColumns = list[tuple[str, str, Expr]]
 """Columns of a result: the stream they are called after, their name, their value."""
@@ -35,10 +35,16 @@ def project_rows(context: Context, select: exp.Expr, relation: Relation) -> Rela
                 for field in _columns_of_star(context, relation, item)
             ]
             continue
-        node = item.this if isinstance(item, exp.Alias) else item
-        table = node.text("table") if isinstance(node, exp.Column) and item is node else ""
+        table, node = item_value(item)
         columns.append((table, column_name(item, number), reader.convert(node)))
     return project(context, select, relation, columns)
+
+
+def item_value(item: exp.Expr) -> tuple[str, exp.Expr]:
+    """Of an item of SELECT: the stream that a column without an alias is called after, and what
+    the item computes."""
+    node = item.this if isinstance(item, exp.Alias) else item
+    return node.text("table") if isinstance(item, exp.Column) else "", node
 
 
 def is_star(item: exp.Expr) -> bool:

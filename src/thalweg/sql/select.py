@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from thalweg.sql.aggregates import is_aggregate
+from thalweg.sql.aggregates import has_aggregate
 from thalweg.sql.aggregation import aggregate_groups
 from thalweg.sql.expressions import Context
 from thalweg.sql.from_clause import Query, read_from
@@ -53,7 +53,7 @@ def compile_select(context: Context, select: exp.Expr, query: Query) -> Relation
         or operator is not None
         or select.args.get("group")
         or select.args.get("having")
-        or _has_aggregates(select)
+        or any(map(has_aggregate, select.expressions))
     )
     _refuse_order(context, select, grouped=grouped)
     if operator is not None:
@@ -110,7 +110,3 @@ def _take_clause(context: Context, select: exp.Expr) -> WindowClause | None:
                 "two different windows in one SELECT; write two queries and join them.",
             )
     return found[0] if found else None
-
-
-def _has_aggregates(select: exp.Expr) -> bool:
-    return any(is_aggregate(node) for item in select.expressions for node in item.walk())

@@ -40,7 +40,6 @@ __all__ = [
     "require_column",
     "schema_of",
     "shared_keys",
-    "shown_columns",
 ]
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, ExprLike]"
@@ -56,10 +55,6 @@ def named_columns(columns: Columns) -> Named:
     if isinstance(columns, Mapping):
         return tuple((name, as_expr(value)) for name, value in columns.items())
     return tuple((name.split(".")[-1], as_expr(name)) for name in columns)
-
-
-def shown_columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def column_names(columns: str | Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from thalweg.expr import ExprLike
 from thalweg.model.time import Duration
-from thalweg.model.type_names import arrow_type
+from thalweg.model.type_names import arrow_type, shown_columns
 from thalweg.plan import nodes
 from thalweg.plan.automata import Pattern
 from thalweg.plan.clock import clock_of
@@ -22,7 +22,7 @@ from thalweg.plan.wid_windows import (
     sliding_windows,
 )
 from thalweg.stream import streams
-from thalweg.stream.arguments import Columns, Registers, column_names, shown_columns
+from thalweg.stream.arguments import Columns, Registers, column_names
 from thalweg.stream.windowed import WindowedStream
 from thalweg.windows import SnapshotWindow, Window, WindowKind
 from thalweg.windows.calendar import calendar

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, UnknownColumnError
 from thalweg.expr import Column, Expr, ExprLike, as_expr
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.clock import refuse_time_column, resolve_expression
 from thalweg.plan.drawing import mermaid
 from thalweg.plan.explain import explain
@@ -17,7 +18,7 @@ from thalweg.plan.nodes import Named, Node
 from thalweg.plan.other_names import unknown_method
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import check_update_rules
-from thalweg.stream.arguments import refuse_list, shown_columns
+from thalweg.stream.arguments import refuse_list
 
 __all__ = ["PlannedStream", "draws_streams"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from thalweg.errors import PlanError, WindowError
 from thalweg.expr import Expr, ExprLike, as_expr, col
 from thalweg.model.time import Duration
+from thalweg.model.type_names import shown_columns
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import Handling, ModuleLike, ModuleUse, apply_node
@@ -20,7 +21,7 @@ from thalweg.plan.other_names import unknown_method
 from thalweg.plan.strategies import Volume
 from thalweg.plan.window_joins import side_by_side
 from thalweg.stream import streams
-from thalweg.stream.arguments import filled_groups, refuse_moved, shown_columns
+from thalweg.stream.arguments import filled_groups, refuse_moved
 from thalweg.windows import Window, WindowKind
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from thalweg.model import (
     rows_of_table,
     table_of_batches,
 )
+from thalweg.model.type_names import shown_columns
 from thalweg.testing.compare import difference
 
 __all__ = ["output_problem", "output_table"]
@@ -39,8 +40,8 @@ def output_problem(
     for number, batch in enumerate(batches):
         if batch.schema.names != schema.names or batch.schema.types != schema.types:
             return (
-                f"output batch {number} has the columns {_show(batch.schema)}; the query has "
-                f"{_show(schema)}"
+                f"output batch {number} has the columns ({shown_columns(batch.schema)}); the query "
+                f"has ({shown_columns(schema)})"
             )
     broken = first_violation_in_batches(batches)
     if broken:
@@ -65,7 +66,3 @@ def output_problem(
         return difference(expected, output_table(batches, schema))
     except UnknownRowError as reason:
         return f"the output cannot be played: {reason}"
-
-
-def _show(schema: pa.Schema) -> str:
-    return "(" + ", ".join(f"{field.name} {field.type}" for field in schema) + ")"

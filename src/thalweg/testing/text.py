@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from thalweg.expr import Expr
 from thalweg.model import INFINITY, Adjust, Cti, Element, Insert, Row
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import Node, Source
 
@@ -103,7 +104,7 @@ def _tree(node: Node, indent: str, role: str) -> list[str]:
 
 def _setting(value: Any) -> str:
     if isinstance(value, pa.Schema):
-        return "(" + ", ".join(f"{field.name} {field.type}" for field in value) + ")"
+        return f"({shown_columns(value)})"
     if isinstance(value, tuple):
         return "(" + ", ".join(_setting(item) for item in value) + ")"
     return str(value) if isinstance(value, (Expr, AggregateCall)) else repr(value)

@@ -27,6 +27,7 @@ from thalweg.errors import PlanError
 from thalweg.expr import Expr, is_monotone_in
 from thalweg.model.batch import CONTROL_COLUMNS
 from thalweg.model.names import is_internal
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.expressions import START, Keys, Named
 from thalweg.plan.properties import StreamProperties
 from thalweg.plan.update_streams import UpdateStream
@@ -351,7 +352,7 @@ def _nodes_in(value: object) -> tuple[Node, ...]:
 def _written(value: object) -> str:
     """A setting as text that is the same in every process."""
     if isinstance(value, pa.Schema):
-        return ", ".join(f"{f.name} {f.type}" for f in value)
+        return shown_columns(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(_written, value))})"
     return str(value) if isinstance(value, Expr) else repr(value)

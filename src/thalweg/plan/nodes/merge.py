@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
 from thalweg.errors import PlanError, TypeMismatchError
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.expressions import Keys
 from thalweg.plan.merging import (
     Broken,
@@ -55,8 +54,8 @@ class Merge(ManyRowsOperator):
             if other.schema.names != first.names or other.schema.types != first.types:
                 raise TypeMismatchError(
                     f"merge: stream {number} has other columns than the first one: "
-                    f"{_listed(other.schema)}; and {_listed(first)}. Streams that are merged mean "
-                    "the same."
+                    f"{shown_columns(other.schema)}; and {shown_columns(first)}. Streams that are "
+                    "merged mean the same."
                 )
         check_merge(first, self.level, self.groups, self.tolerance, self.broken)
         properties = [stream.properties for stream in self.streams]
@@ -131,7 +130,3 @@ def _facts(stream: Node, *, final: bool) -> InputFacts:
         ordered=properties.ordered,
         whole_runs=stream.whole_runs_when_final if final else stream.whole_runs,
     )
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
 from thalweg.errors import PlanError, TypeMismatchError
+from thalweg.model.type_names import shown_columns
 from thalweg.plan.expressions import Keys
 from thalweg.plan.nodes.base import Grid, Node
 from thalweg.plan.properties import StreamProperties
@@ -42,8 +41,8 @@ class Union(Node):
             or self.left.schema.types != self.right.schema.types
         ):
             raise TypeMismatchError(
-                f"union: the columns differ: {_show(self.left.schema)} and "
-                f"{_show(self.right.schema)}."
+                f"union: the columns differ: ({shown_columns(self.left.schema)}) and "
+                f"({shown_columns(self.right.schema)})."
             )
         left, right = self.left.properties, self.right.properties
         same = left.constant_duration == right.constant_duration
@@ -113,7 +112,3 @@ def union_of(streams: Sequence[Node]) -> Node:
         pairs: list[Node] = [Union(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)]
         level = [*pairs, *level[2 * len(pairs) :]]
     return level[0]
-
-
-def _show(schema: pa.Schema) -> str:
-    return "(" + ", ".join(f"{f.name} {f.type}" for f in schema) + ")"

@@ -22,10 +22,10 @@ from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.spark.sources.feed import load_reader
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 from thalweg.stream import Stream, source
 
-__all__ = ["Elements", "checked_batch", "from_elements"]
+__all__ = ["Elements", "LogFeed", "checked_batch", "from_elements"]
 
 
 def from_elements(
@@ -58,18 +58,24 @@ def from_elements(
     return Stream(Source(node.name, node.columns, node.ingress, node.declared, feed, clock=clock))
 
 
-@dataclass(frozen=True)
-class Elements:
-    """The log in a folder."""
+class LogFeed:
+    """A feed that reads element logs: promises come among the elements, and more may always
+    come."""
 
-    folder: str
-    batches_per_batch: int | None = None
-    named: bool = True
     path: ClassVar[None] = None
     fits_host: ClassVar[bool] = False
     times: ClassVar[None] = None
     makes_promises: ClassVar[bool] = True
     ends: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Elements(LogFeed):
+    """The log in a folder."""
+
+    folder: str
+    batches_per_batch: int | None = None
+    named: bool = True
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
@@ -89,15 +95,12 @@ def checked_batch(batch: Batch, schema: pa.Schema, where: str) -> Batch:
 
 
 @dataclass
-class _Batches(InputPartition):
+class _Batches(Part):
     """Batches of the log from one number up to another."""
 
     begin: int
     end: int
     run: str
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)

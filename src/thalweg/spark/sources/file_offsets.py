@@ -15,7 +15,7 @@ from thalweg.io.file_log import FileLog
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.unwanted import FileTimes, Unwanted
 from thalweg.model.time import MIN_TIME
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 
 __all__ = ["FileOffsets", "FilePart"]
 
@@ -26,7 +26,7 @@ _BYTES_OF_FILE = 100_000
 
 
 @dataclass
-class FilePart(InputPartition):
+class FilePart(Part):
     """What one task reads."""
 
     entries: list[tuple[int, Found]]
@@ -34,9 +34,6 @@ class FilePart(InputPartition):
     end: bool = False
     unwanted: int = MIN_TIME
     """Rows that end before this are left out."""
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.spark.sources.feed import load_reader
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 from thalweg.stream import Stream, source
 
 __all__ = ["Generator", "from_generator"]
@@ -94,14 +94,11 @@ def from_generator(
 
 
 @dataclass
-class _Ticks(InputPartition):
+class _Ticks(Part):
     partition: int
     begin: int
     end: int
     ends: bool
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)

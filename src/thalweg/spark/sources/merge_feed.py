@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -32,9 +32,9 @@ from thalweg.plan.properties import StreamProperties
 from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
-from thalweg.spark.sources.element_feed import checked_batch
+from thalweg.spark.sources.element_feed import LogFeed, checked_batch
 from thalweg.spark.sources.feed import load_reader
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 from thalweg.stream import Stream
 
 __all__ = ["MergedLogs", "merge_logs"]
@@ -102,17 +102,12 @@ def _form(registry: Path) -> tuple[pa.Schema, Clock]:
 
 
 @dataclass(frozen=True)
-class MergedLogs:
+class MergedLogs(LogFeed):
     """The logs that a registry names."""
 
     registry: str
     batches_per_batch: int
     named: bool = True
-    path: ClassVar[None] = None
-    fits_host: ClassVar[bool] = False
-    times: ClassVar[None] = None
-    makes_promises: ClassVar[bool] = True
-    ends: ClassVar[bool] = False
 
     def exchange(
         self, spark: SparkSession, ingest: AnyIngest, schema: pa.Schema, name: str, log: str
@@ -122,17 +117,14 @@ class MergedLogs:
 
 
 @dataclass
-class _Changes(InputPartition):
+class _Changes(Part):
     """Entries of the registry, each with the number of its chunk."""
 
     entries: list[tuple[int, MergeEntry]]
 
-    def __post_init__(self) -> None:
-        super().__init__(None)
-
 
 @dataclass
-class _Taken(InputPartition):
+class _Taken(Part):
     """Batches of one input from a position on, each with the number of its chunk."""
 
     name: str
@@ -140,9 +132,6 @@ class _Taken(InputPartition):
     run: str
     begin: int
     chunks: list[int]
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 class _Position(NamedTuple):

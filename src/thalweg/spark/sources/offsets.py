@@ -13,7 +13,15 @@ from typing import Any, Generic, Self, TypeVar
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-__all__ = ["Offset", "TypedOffsets"]
+__all__ = ["Offset", "Part", "TypedOffsets"]
+
+
+@dataclass
+class Part(InputPartition):
+    """What one task reads, in the fields of a subclass."""
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
 
 
 @dataclass(frozen=True)

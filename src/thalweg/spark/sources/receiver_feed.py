@@ -37,7 +37,7 @@ from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_columns import EventColumns
 from thalweg.spark.sources.feed import Feed, load_reader
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 from thalweg.stream import Stream
 
 __all__ = ["Received", "bind_queues", "receiver_of"]
@@ -149,12 +149,9 @@ class _CutJob:
 
 
 @dataclass
-class _Part(InputPartition):
+class _CutPart(Part):
     first: int
     last: int
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)
@@ -211,10 +208,10 @@ class _CutReader(TypedOffsets[_CutOffset], DataSourceStreamReader, SupportsTrigg
         first, last = self._number(start) + 1, self._number(end)
         with contextlib.suppress(ReceiverError):
             self._receiver().begin(last)
-        return [_Part(first, last)] if first <= last else []
+        return [_CutPart(first, last)] if first <= last else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, _CutPart)
         job = self._job
         for number in range(partition.first, partition.last + 1):
             path = Cut.path_of(Path(job.feed.folder), number)

@@ -32,7 +32,7 @@ from thalweg.shards.exchange.ingest import exchange_rows
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.reports.asks import ask_time, asks_file
 from thalweg.spark.sources.feed import load_reader
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 
 __all__ = ["period_of", "with_ticker"]
 
@@ -80,12 +80,9 @@ def with_ticker(
 
 
 @dataclass
-class _Tick(InputPartition):
+class _Tick(Part):
     tick: int
     asked: bool
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)

@@ -27,20 +27,17 @@ from thalweg.shards.host.query_registry import (
     queries_of_json,
     queries_to_json,
 )
-from thalweg.spark.sources.offsets import Offset, TypedOffsets
+from thalweg.spark.sources.offsets import Offset, Part, TypedOffsets
 
 __all__ = ["VersionedReader"]
 
 
 @dataclass
-class _Part(InputPartition):
+class _VersionPart(Part):
     inner: InputPartition | None
     version: int
     queries: str
     changes: str
-
-    def __post_init__(self) -> None:
-        super().__init__(None)
 
 
 @dataclass(frozen=True)
@@ -94,10 +91,10 @@ class VersionedReader(
         if not inner and not changes:
             return []
         queries, text = queries_to_json(live.values()), changes_to_json(changes)
-        return [_Part(part, version, queries, text) for part in inner or [None]]
+        return [_VersionPart(part, version, queries, text) for part in inner or [None]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, _VersionPart)
         queries, changes = queries_of_json(partition.queries), changes_of_json(partition.changes)
         self._ingest.use(partition.version, queries, changes)
         if partition.inner is None:
