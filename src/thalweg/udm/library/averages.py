@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import pyarrow as pa
 from thalweg.aggregates.limbs import LIMBS, Limbs
 from thalweg.udm.decorators import aggregate
 from thalweg.udm.events import Event, Window
+from thalweg.udm.segments import segment_sums
 
 __all__ = ["Average", "TimeWeightedAverage"]
 
@@ -75,22 +75,6 @@ def _lists(total: Limbs, some: npt.NDArray[np.int64]) -> pa.Array:
     return lists.take(pa.array(np.arange(len(total)), mask=empty)) if empty.any() else lists
 
 
-def _segment_sums(values: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """The sum of each segment values[offsets[i]:offsets[i + 1]]; 0 for an empty one.
-
-    >>> _segment_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 2, 3])).tolist()
-    [3.0, 0.0, 4.0]
-    """
-    full = offsets[1:] > offsets[:-1]
-    if len(full) and np.count_nonzero(full) == len(full):
-        found: npt.NDArray[Any] = np.add.reduceat(values, offsets[:-1])
-        return found
-    sums = np.zeros(len(full), values.dtype)
-    if full.any():
-        sums[full] = np.add.reduceat(values, offsets[:-1][full])
-    return sums
-
-
 @aggregate("std.average", inputs={"value": "double"}, output="double", nulls="skip", any_order=True)
 class Average:
     """The mean of a column. It is incremental, differential and mergeable, in plain Python and in
@@ -144,7 +128,7 @@ class Average:
             there = total.is_valid().to_numpy(zero_copy_only=False)
             merged = _lists(Limbs.of_lists(total, code, len(many)), code[there])
         whole, count = (
-            _segment_sums(states.column(name).to_numpy(), offsets) for name in ("whole", "count")
+            segment_sums(states.column(name).to_numpy(), offsets) for name in ("whole", "count")
         )
         return pa.RecordBatch.from_pydict({"whole": whole, "total": merged, "count": count})
 
@@ -165,7 +149,7 @@ def _sums(
         code = np.repeat(np.arange(size), np.diff(offsets))[~whole]
         total = _lists(Limbs.of_floats(values[~whole], code, size), code)
         values = np.where(whole, values, 0.0)
-    return _segment_sums(values.astype(np.int64), offsets - offsets[0]), total
+    return segment_sums(values.astype(np.int64), offsets - offsets[0]), total
 
 
 def _means(
