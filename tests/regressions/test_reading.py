@@ -16,9 +16,9 @@ from thalweg.errors import InputError, PlanError, StateError, TypeMismatchError
 from thalweg.io.discovery import discover
 from thalweg.io.events import events
 from thalweg.io.file_log import FileLog
+from thalweg.io.file_notes import note_repair
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.listing import FilePlace
-from thalweg.io.repair_notes import note_repair
 from thalweg.shards.sources.source_feed import name_sources
 from thalweg.spark.sources.feed import feeds_of
 from thalweg.spark.sources.streams import from_files

@@ -7,7 +7,7 @@ A file is read when it is whole. Parquet and Arrow files have a mark at their en
 is whole when it has not changed for a while (`settle`). What is not whole yet, and what is no input
 (a link, another format), is kept in `passed` with the reason; so is a file that changed after it
 was read. A Parquet or Arrow file that was damaged and repaired is read as it is when its turn
-comes; whoever reads it leaves a note of what it read (`repair_notes`), so that it is not taken for
+comes; whoever reads it leaves a note of what it read (`file_notes`), so that it is not taken for
 one that was replaced later.
 """
 
@@ -25,10 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thalweg.io.file_journal import FileJournal
+from thalweg.io.file_notes import repair_noted
 from thalweg.io.formats import END_MARKS, suffix_format
 from thalweg.io.listed import NO_FILES, Listing, equal_runs
 from thalweg.io.listing import FilePlace, Found
-from thalweg.io.repair_notes import repair_noted
 from thalweg.io.whole_files import write_whole
 
 __all__ = ["FileLog", "passed_files"]

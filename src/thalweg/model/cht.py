@@ -18,7 +18,7 @@ from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.element_batches import batches_of
 from thalweg.model.elements import Element, Payload
-from thalweg.model.ordering import rank_values
+from thalweg.model.order import dense_ranks
 from thalweg.model.python_rows import python_rows
 from thalweg.model.rows import encode, equal_pairs
 from thalweg.model.time import INFINITY
@@ -41,7 +41,7 @@ def table_of_batches(batches: Sequence[Batch], schema: pa.Schema) -> pa.Table:
     table = pa.Table.from_arrays(columns, names=["_start", "_end", *schema.names])
     keys = pa.Table.from_arrays(
         [
-            pa.array(rank_values(column)) if _is_unordered(column.type) else column
+            pa.array(dense_ranks(column)) if _is_unordered(column.type) else column
             for column in columns
         ],
         names=[str(number) for number in range(len(columns))],

@@ -19,6 +19,7 @@ from thalweg.model.time import Times
 __all__ = [
     "distinct",
     "inverse_order",
+    "on_one_axis",
     "order_by_code",
     "order_by_group",
     "rank_codes",
@@ -130,6 +131,21 @@ def rank_codes(values: Codes) -> Codes:
     if len(values):
         rank[order[1:]] = (ordered[1:] != ordered[:-1]).cumsum()
     return rank
+
+
+def on_one_axis(*places: tuple[Codes, Times]) -> list[Codes]:
+    """Numbers that sort like (key, time), comparable with each other; for binary search.
+
+    >>> on_one_axis((np.array([0, 1]), np.array([7, 3])), (np.array([1]), np.array([5])))
+    [array([2, 3]), array([4])]
+    """
+    rank = rank_codes(np.concatenate([time for _, time in places]))
+    span = int(rank.max(initial=0)) + 1
+    found, begin = [], 0
+    for key, time in places:
+        found.append(key * span + rank[begin : begin + len(time)])
+        begin += len(time)
+    return found
 
 
 def representatives(codes: Codes, count: int) -> Codes:

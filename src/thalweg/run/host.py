@@ -39,9 +39,8 @@ from thalweg.plan.rules import lower
 from thalweg.plan.written import Given
 from thalweg.progress.source_clock import wall_clock
 from thalweg.run.engine import LEDGER_LIMIT, Query
-from thalweg.run.host_build import HostBuild, HostedQuery, Operators
+from thalweg.run.host_build import HostBuild, HostedQuery, Operators, Signature
 from thalweg.run.host_snapshots import read_host, write_host
-from thalweg.run.operator_signatures import Signature
 from thalweg.stream import node_of
 
 __all__ = ["Host"]

@@ -7,9 +7,10 @@ used are known by name, so that what was shared is shared again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias
 
-from thalweg.expr import Column
+from thalweg.expr import Column, Expr
 from thalweg.graph.build import final_gate
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.time import MIN_TIME
@@ -22,9 +23,11 @@ from thalweg.operators.window.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node, Select, Source, WindowAggregate, walk
 from thalweg.run.later_rows import LaterRows
-from thalweg.run.operator_signatures import Signature, signature_of
 
-__all__ = ["HostBuild", "HostedQuery", "Operators"]
+__all__ = ["HostBuild", "HostedQuery", "Operators", "Signature"]
+
+Signature: TypeAlias = tuple[object, ...]
+"""What an operator does: operators with equal signatures may be shared by queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class HostBuild:
                 continue
             if isinstance(node, WindowAggregate) and node.fill is not None:
                 plain = self._operator(replace(node, fill=None), ids[node], before)
-                filled = ("fill", signature_of(node, [plain]), self.point)
+                filled = ("fill", _signature_of(node, [plain]), self.point)
                 name = f"{ids[node]}-fill"
                 fill = FillKernel(node, self.consistency)
                 answers = self._use(filled, name, fill, [plain], node)
@@ -128,7 +131,7 @@ class HostBuild:
 
     def _operator(self, node: Node, name: str, before: list[GraphOperator]) -> GraphOperator:
         kernel: Operator = kernel_for(node, self.consistency)
-        signature: Signature = ("node", signature_of(node, before))
+        signature: Signature = ("node", _signature_of(node, before))
         if not kernel.row_by_row:
             signature = (*signature, repr(self.consistency), self.point)
         return self._use(signature, name, kernel, before, node)
@@ -144,7 +147,7 @@ class HostBuild:
         elif self._whole == MIN_TIME:
             return answers
         elif answers in self._carried.values():
-            kept = ("carried", WholeWindowsKernel, signature_of(node, [answers]))
+            kept = ("carried", WholeWindowsKernel, _signature_of(node, [answers]))
             if kept not in self._carried:
                 return answers
         signature: Signature = ("whole", id(answers), self._whole)
@@ -161,7 +164,7 @@ class HostBuild:
     ) -> GraphOperator:
         if self.from_history:
             signature = ("history", self._name, signature)
-        handed = ("carried", type(kernel), signature_of(node, before))
+        handed = ("carried", type(kernel), _signature_of(node, before))
         operator = (
             self._found(signature, handed)
             if self._saved is None
@@ -200,3 +203,30 @@ class HostBuild:
             number += 1
             candidate = f"{self._name}/{name}.{number}"
         return candidate
+
+
+def _signature_of(node: Node, before: Sequence[GraphOperator]) -> Signature:
+    """Equal for two nodes that do the same to the same inputs: their type, their fields, and the
+    operators they read."""
+    values = tuple(
+        (entry.name, _hashable(getattr(node, entry.name)))
+        for entry in fields(node)
+        if entry.init and not isinstance(getattr(node, entry.name), Node)
+    )
+    return (type(node), values, tuple(id(operator) for operator in before))
+
+
+def _hashable(value: Any) -> object:
+    """Equal for settings that say the same; a setting that cannot be hashed is equal to itself
+    alone."""
+    if isinstance(value, Expr):
+        return ("expression", value.key())
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_hashable, value))
+    if isinstance(value, Mapping):
+        return tuple((key, _hashable(item)) for key, item in value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return ("object", id(value))
+    return value

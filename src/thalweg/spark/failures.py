@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thalweg import errors
 from thalweg.errors import InputError, PlanError, StateError, ThalwegError
+from thalweg.io.file_notes import files_being_read
 from thalweg.io.files import aside
-from thalweg.io.read_notes import files_being_read
 
 __all__ = ["BatchFailure", "has_ended", "is_slow_start", "plain_failure", "with_short_search"]
 

@@ -74,22 +74,20 @@ def _joined(
     query: Query,
     used: frozenset[str] | None,
 ) -> Relation:
+    """All streams of FROM as one relation, joined from left to right.
+
+    Where all joins are inner ones their conditions are pooled with those of WHERE: each applies as
+    soon as its streams are joined.
+    """
     kinds = [_kind(context, node) for node in joins]
     inputs = _inputs(context, [first, *(node.this for node in joins)], query)
-    tables = [table for item in inputs for table in item.relation.tables]
-    for item in inputs[1:]:
-        twice = [table for table in item.relation.tables if tables.count(table) > 1]
-        if twice:
-            context.text.refuse_node(
-                item.node, f"two streams are called {twice[0]!r}; name them with AS."
-            )
+    _refuse_same_names(context, inputs)
     pooled = all(
         kind == "inner" and not _is_asof(node) for kind, node in zip(kinds, joins, strict=True)
     )
-    waiting = conditions if pooled else []
+    waiting: list[exp.Expr] = []
     if pooled:
-        for node in joins:
-            waiting = [*waiting, *on_conditions(node)]
+        waiting = [*conditions, *(entry for node in joins for entry in on_conditions(node))]
         inputs = [_filtered(context, item, waiting, query) for item in inputs]
         waiting = [condition for condition in waiting if len(_tables(condition, inputs)) != 1]
     times: list[str] = []
@@ -105,26 +103,37 @@ def _joined(
         used = None if used is None else used | set(times)
     result = inputs[0]
     for node, kind, item in zip(joins, kinds, inputs[1:], strict=True):
-        there = [result, item]
-        ready = using_conditions(context, node, result.relation, item.relation)
+        on = on_conditions(node)
         if pooled:
-            ready += [
-                condition
-                for condition in waiting
-                if _tables(condition, inputs) <= _tables_of(there)
-            ]
-            waiting = [
-                condition for condition in waiting if not any(condition is other for other in ready)
-            ]
-        else:
-            ready += on_conditions(node)
+            on, waiting = _ready(waiting, inputs, [result, item])
+        on = [*using_conditions(context, node, result.relation, item.relation), *on]
         if _is_asof(node):
-            joined = asof_join(context, result, item, ready, kind, used)
+            joined = asof_join(context, result, item, on, kind, used)
         else:
-            joined = join(context, result, item, ready, kind, used)
+            joined = join(context, result, item, on, kind, used)
         result = Input(joined, None, item.node)
     relation = at_the_latest(result.relation, times) if times else result.relation
     return _where(context, relation, waiting if pooled else conditions, query)
+
+
+def _refuse_same_names(context: Context, inputs: list[Input]) -> None:
+    tables = [table for item in inputs for table in item.relation.tables]
+    for item in inputs[1:]:
+        twice = [table for table in item.relation.tables if tables.count(table) > 1]
+        if twice:
+            context.text.refuse_node(
+                item.node, f"two streams are called {twice[0]!r}; name them with AS."
+            )
+
+
+def _ready(
+    waiting: list[exp.Expr], inputs: list[Input], joined: list[Input]
+) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The conditions that read nothing but streams that are joined now, and the others."""
+    there = frozenset(table for item in joined for table in item.relation.tables)
+    applies = [_tables(condition, inputs) <= there for condition in waiting]
+    marked = list(zip(waiting, applies, strict=True))
+    return [each for each, now in marked if now], [each for each, now in marked if not now]
 
 
 def _inputs(context: Context, nodes: list[exp.Expr], query: Query) -> list[Input]:
@@ -206,10 +215,6 @@ def _outer(condition: exp.Expr) -> exp.Expr:
     """What a condition reads of the streams here; a query inside it reads its own."""
     inside = isinstance(condition, exp.In) and condition.args.get("query") is not None
     return condition.this if inside else condition
-
-
-def _tables_of(inputs: list[Input]) -> frozenset[str]:
-    return frozenset(table for item in inputs for table in item.relation.tables)
 
 
 def _filtered(context: Context, item: Input, conditions: list[exp.Expr], query: Query) -> Input:

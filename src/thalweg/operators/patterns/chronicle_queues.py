@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.ordering import on_one_axis, rank_values
+from thalweg.model.order import dense_ranks
 from thalweg.model.rows import Bools, Codes
+from thalweg.model.sorting import on_one_axis
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 from thalweg.operators.patterns.fifo import serve
 
@@ -209,7 +210,7 @@ def _ordered(rows: Delta, key: Codes, width: int, turn: Times | None = None) -> 
     order = np.lexsort(tuple(reversed(columns)))
     new = _changes(columns, order)
     if not new.all():  # only where rows have the same times are the other columns looked at
-        ranks = [rank_values(column) for column in rows.payload.columns[:width]]
+        ranks = [dense_ranks(column) for column in rows.payload.columns[:width]]
         columns = (*columns, *ranks)
         last = () if turn is None else (turn,)
         order = np.lexsort((*last, *reversed(columns)))

@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta, Weights
-from thalweg.model.ordering import on_one_axis, rank_values
+from thalweg.model.order import dense_ranks
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, distinct_codes, encode, take_column, take_rows
-from thalweg.model.sorting import distinct, representatives, sort_pairs
+from thalweg.model.sorting import distinct, on_one_axis, representatives, sort_pairs
 from thalweg.model.time import INFINITY, MIN_TIME, Times, least
 from thalweg.operators.base import (
     Operator,
@@ -143,7 +143,7 @@ class DetectKernel(Operator):
         key, start = code[order], rows.start[order]
         if ((key[1:] == key[:-1]) & (start[1:] == start[:-1])).any():
             rows, code, weights = _each_once(rows, code, weights)
-            ranks = [rank_values(column) for column in rows.payload.columns]
+            ranks = [dense_ranks(column) for column in rows.payload.columns]
             order = np.lexsort((*reversed(ranks), rows.start, code))
         # A removal of a row that was never there is refused when the change is applied.
         units = [np.repeat(order, np.maximum(weight[order], 0)) for weight in weights]

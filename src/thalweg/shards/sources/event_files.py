@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from thalweg.io.dead_letters import DeadLetters
 from thalweg.io.file_log import FileLog
+from thalweg.io.file_notes import note_repair, noted_while_read
 from thalweg.io.files import FileForm, read_file
 from thalweg.io.formats import END_MARKS, require_format
 from thalweg.io.listing import FilePlace, Found
 from thalweg.io.partitions import Partitions
-from thalweg.io.read_notes import noted_while_read
-from thalweg.io.repair_notes import note_repair
 from thalweg.io.text import NULLS
 from thalweg.io.unwanted import FileTimes, Unwanted
 from thalweg.model.batch import Batch

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from thalweg.io.read_notes import clear_read_notes
+from thalweg.io.file_notes import clear_read_notes
 from thalweg.shards.host.host_ingest import AnyIngest
 from thalweg.shards.sources.event_files import EventFiles, FileChunks
 from thalweg.spark.sources.feed import load_reader
