@@ -48,7 +48,7 @@ class Values:
 
     @property
     def column(self) -> pa.Array:
-        """The values of an aggregate that is always one of something."""
+        """`of`, for aggregates that always have an argument."""
         assert self.of is not None
         return self.of
 

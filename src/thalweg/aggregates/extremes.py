@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.aggregates.base import Aggregate, Columns, Values
-from thalweg.aggregates.range_tree import ABSENT, range_minima
 from thalweg.model.order import dense_ranks, floats_of_keys, whole_keys
 from thalweg.model.rows import Bools, Codes
 from thalweg.model.sorting import inverse_order
 
 __all__ = ["ArgMax", "ArgMin", "First", "Last", "Max", "Min"]
+
+_ABSENT = 2**63 - 1
+"""The key of a part without a value, and the minimum of an empty range."""
 
 
 class _Extreme(Aggregate):
@@ -32,13 +34,13 @@ class _Extreme(Aggregate):
 
     def merge(self, parts: Columns, code: Codes, size: int) -> Columns:
         order, at_place = self._places(parts)
-        best = np.full(size, ABSENT, np.int64)
+        best = np.full(size, _ABSENT, np.int64)
         np.minimum.at(best, code, order)
         return self._pick(parts, best, at_place)
 
     def over_ranges(self, parts: Columns, lo: Codes, hi: Codes) -> Columns:
         order, at_place = self._places(parts)
-        return self._pick(parts, range_minima(order, lo, hi), at_place)
+        return self._pick(parts, _range_minima(order, lo, hi), at_place)
 
     def _absent(self, parts: Columns) -> Bools:
         """Parts that stand for no value."""
@@ -58,10 +60,10 @@ class _Extreme(Aggregate):
         absent = self._absent(parts)
         sorted_ = np.lexsort((*self._keys(parts), absent))
         place = inverse_order(sorted_)
-        return np.where(absent, ABSENT, place), sorted_
+        return np.where(absent, _ABSENT, place), sorted_
 
     def _pick(self, parts: Columns, best: Codes, at_place: Codes) -> Columns:
-        absent = best == ABSENT
+        absent = best == _ABSENT
         if not len(at_place):
             return [pa.nulls(len(best), part.type) for part in parts]
         which = pa.array(at_place[np.where(absent, 0, best)], mask=absent)
@@ -88,7 +90,7 @@ class Min(_Extreme):
         keys = self._plain_keys(parts[0])
         if keys is None:
             return super().merge(parts, code, size)
-        best = np.full(size, ABSENT, np.int64)
+        best = np.full(size, _ABSENT, np.int64)
         np.minimum.at(best, code, keys)
         return [self._plain_values(best, parts[0].type)]
 
@@ -96,7 +98,7 @@ class Min(_Extreme):
         keys = self._plain_keys(parts[0])
         if keys is None:
             return super().over_ranges(parts, lo, hi)
-        return [self._plain_values(range_minima(keys, lo, hi), parts[0].type)]
+        return [self._plain_values(_range_minima(keys, lo, hi), parts[0].type)]
 
     def _keys(self, parts: Columns) -> list[Codes]:
         return [self._turn(dense_ranks(parts[0]))]
@@ -107,14 +109,14 @@ class Min(_Extreme):
             return None
         keys = self._turn(keys)
         if not values.null_count:
-            return None if len(keys) and int(keys.max()) == ABSENT else keys
+            return None if len(keys) and int(keys.max()) == _ABSENT else keys
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        if bool((keys[valid] == ABSENT).any()):
+        if bool((keys[valid] == _ABSENT).any()):
             return None
-        return np.where(valid, keys, ABSENT)
+        return np.where(valid, keys, _ABSENT)
 
     def _plain_values(self, keys: Codes, kind: pa.DataType) -> pa.Array:
-        absent = keys == ABSENT
+        absent = keys == _ABSENT
         some = absent.any()
         keys = self._turn(np.where(absent, 0, keys) if some else keys)
         mask = absent if some else None
@@ -190,3 +192,35 @@ def _only(values: pa.Array | None, there: Bools) -> pa.Array:
     if there.all():
         return values
     return values.take(pa.array(np.arange(len(there)), mask=~there))
+
+
+def _range_minima(values: Codes, lo: Codes, hi: Codes) -> Codes:
+    """The smallest value of each range [lo, hi), `_ABSENT` for an empty one. A tree of n minima
+    answers all ranges together, in log n passes over their columns.
+
+    >>> from numpy import array
+    >>> _range_minima(array([5, 3, 8, 1]), array([0, 1]), array([2, 4])).tolist()
+    [3, 1]
+    """
+    size = 1 << max(len(values) - 1, 0).bit_length()
+    tree = np.full(2 * size, _ABSENT, np.int64)
+    tree[size : size + len(values)] = values
+    level = size
+    while level > 1:
+        np.minimum(
+            tree[level : 2 * level : 2],
+            tree[level + 1 : 2 * level : 2],
+            out=tree[level // 2 : level],
+        )
+        level //= 2
+    result = np.full(len(lo), _ABSENT, np.int64)
+    left, right = np.where(lo < hi, lo + size, size), np.where(lo < hi, hi + size, size)
+    while (left < right).any():
+        odd = (left < right) & (left & 1 == 1)
+        at = np.flatnonzero(odd)
+        result[at] = np.minimum(result[at], tree[left[at]])
+        left = left + odd
+        at = np.flatnonzero((left < right) & (right & 1 == 1))
+        result[at] = np.minimum(result[at], tree[right[at] - 1])
+        left, right = left >> 1, right >> 1
+    return result

@@ -281,7 +281,7 @@ def sum_ranges(columns: Sequence[Codes], lo: Codes, hi: Codes) -> Codes:
 
 
 def _none(count: Codes) -> Bools | None:
-    """Where no value was counted; None where some always was."""
+    """The mask of parts without a value; None if all parts have one."""
     return None if np.count_nonzero(count) == len(count) else count == 0
 
 

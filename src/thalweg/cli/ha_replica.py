@@ -184,7 +184,7 @@ class _Order:
         return self._turns[number] if number < len(self._turns) else None
 
     def unwanted(self, number: int) -> int:
-        """What was not wanted any more in the batch before this one."""
+        """The time before which rows were unwanted in the batch before this one."""
         return self._turns[number - 1].unwanted if number else MIN_TIME
 
     def add(self, turn: _Turn) -> None:

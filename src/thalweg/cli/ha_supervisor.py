@@ -92,8 +92,8 @@ class Supervisor:
             lower_priority(child.pid)
             self._starting[replica.name] = _sent(status, replica.name), time.monotonic()
 
-    def _let_run(self) -> None:
-        """Replicas that have started run as the others do."""
+    def _restore_priorities(self) -> None:
+        """Give replicas back their priority once they have sent output, or have had the time to."""
         status = self._folder.status() or {}
         for name, (sent, since) in list(self._starting.items()):
             if _sent(status, name) > sent or time.monotonic() - since > _STARTED_S:
@@ -102,11 +102,11 @@ class Supervisor:
                     restore_priority(self._children[name].pid)
 
     def _start_standby(self) -> None:
-        """A merge that has loaded everything and waits until the one before it has ended."""
+        """Start a merge that loads everything and waits until the front merge has ended."""
         self._spawn(_STANDBY, FrontTask(str(self._folder.path), str(self._file)))
 
     def _promote_standby(self) -> None:
-        """The merge that waited is the one in front; answers go on while another one loads."""
+        """Make the standby the front merge, and start another standby."""
         self._children[_FRONT] = self._children.pop(_STANDBY)
         self._supervised.front_pid = self._children[_FRONT].pid
         self._start_standby()
@@ -146,7 +146,7 @@ class Supervisor:
                 replica.restarts += 1
                 self._start(replica)
         if self._starting:
-            self._let_run()
+            self._restore_priorities()
         for request in self._folder.requests(self._supervised.requests):
             self._supervised.requests += 1
             self._answer(request)

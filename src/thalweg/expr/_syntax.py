@@ -52,7 +52,7 @@ class Source:
 
 
 def syntax_tree(source: Source) -> exp.Expr:
-    """The tree of the one expression that the text is."""
+    """The syntax tree of the text, which must be one expression."""
     dialect = ThalwegExpressions()
     try:
         tokens = dialect.tokenize(source.text)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thalweg.expr._text_constants import constant_text, nothing, whole_constant
+from thalweg.expr._texts import constant_text, nothing, whole_constant
 from thalweg.expr.kinds import Datum, Refusal, text
 
 __all__ = [

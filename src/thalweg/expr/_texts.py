@@ -13,17 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thalweg.expr._nested import element
-from thalweg.expr._text_constants import constant_text, nothing, whole_constant
-from thalweg.expr.kinds import Datum, Refusal, text
+from thalweg.expr.kinds import Datum, Refusal, constant, text
 
 __all__ = [
     "char_at",
     "concat",
     "concat_ws",
+    "constant_text",
     "initcap",
     "left",
     "length",
     "lower",
+    "nothing",
     "padded",
     "repeat",
     "replace",
@@ -35,6 +36,7 @@ __all__ = [
     "trim",
     "trimmer",
     "upper",
+    "whole_constant",
 ]
 
 _join = pc.get_function("binary_join_element_wise").call
@@ -185,3 +187,29 @@ def split_part(value: Datum, separator: Datum, number: Datum) -> Datum:
     parts = split(value, separator)
     found = element(parts, number)
     return pc.if_else(pc.is_null(parts), pa.scalar(None, found.type), pc.coalesce(found, ""))
+
+
+# ------------------------------------------------------------------------------------------------
+# arguments that are the same for all rows, and the answer where one is null
+
+
+def nothing(value: Datum, type_: pa.DataType | None = None) -> Datum:
+    """Null for every row."""
+    kind = type_ or value.type
+    return pa.scalar(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
+
+
+def constant_text(value: Datum, what: str) -> str | None:
+    """A text; null is None."""
+    found = constant(value, what)
+    if found is not None and not isinstance(found, str):
+        raise Refusal(f"{what} must be text, not {value.type}")
+    return found
+
+
+def whole_constant(value: Datum, what: str, least: int) -> int:
+    """A whole number from `least` on."""
+    found = constant(value, what)
+    if not isinstance(found, int) or isinstance(found, bool) or not least <= found < 2**31:
+        raise Refusal(f"{what} must be a whole number from {least} on, not {found!r}")
+    return found

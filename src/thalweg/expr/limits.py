@@ -83,7 +83,7 @@ class Watch:
             self._received = True
 
     def receive(self) -> bool:
-        """An interruption has arrived: whether it was still under way."""
+        """Note that an interruption has arrived; whether this watch sent it and still awaits it."""
         due = self.fired is not None and not self._received
         self._received |= due
         return due

@@ -36,7 +36,7 @@ def rows_with_times(
     dead_letters: DeadLetters,
     where: str,
 ) -> pa.Table:
-    """The rows whose times are times; the others become dead letters."""
+    """The rows whose times can be read; the others become dead letters."""
     kept, bad = without_bad_times(table, start, end, duration=duration)
     if bad:
         texts = table.take(list(bad)).to_pylist()

@@ -163,7 +163,7 @@ class AreaPromises:
         return AreaPromises(moved)._above(MIN_TIME)
 
     def lower(self, columns: Mapping[str, pa.Array], starts: Times) -> AreaPromises:
-        """No later, in each step of each area, than the starts of the rows that lie in it."""
+        """The same areas, each step promising no more than the least start of the rows in it."""
         lowered = {}
         for shape, entries in self.entries.items():
             times: list[int] = []
@@ -198,7 +198,7 @@ def _map(promised: Promised, move: Callable[[int], int]) -> Promised:
 
 
 def _number(promised: Promised, times: list[int]) -> Promised:
-    """A promise with the number of each time in place of it; the times are added to the list."""
+    """A promise with each time replaced by its index in `times`, to which it is appended."""
 
     def number(time: int) -> int:
         times.append(time)

@@ -146,8 +146,7 @@ _SHOWN_BY: ContextVar[Clock] = ContextVar("clock of the text that is written", d
 
 @contextmanager
 def shown_by(clock: Clock) -> Iterator[None]:
-    """While a text about a plan is written: durations are shown as the clock of the plan shows
-    them."""
+    """A context in which `lasting` shows durations in the units of this clock."""
     before = _SHOWN_BY.set(clock)
     try:
         yield

@@ -145,7 +145,7 @@ class Delta:
         return net._inserts(progress) if least(net.weight) > 0 else net._changes(progress)
 
     def _changes(self, progress: Progress) -> Batch:
-        """Rows that come and go, some of them perhaps equal."""
+        """The batch of a delta with negative weights: equal rows add up, the others are paired."""
         # Rows that differ at most in their ends stand side by side, by end: equal ones add up, and
         # of the others each that leaves is the partner of one that arrives.
         row, _ = encode([*self.payload.columns, self.start], len(self))

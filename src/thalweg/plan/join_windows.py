@@ -104,7 +104,7 @@ class WindowPairs(JoinWindow):
         return _plus(number * lit(self.right_windows.hop), self.right_windows.offset)
 
     def condition(self, left: Expr, right: Expr) -> Expr | None:
-        """Where there is time between windows: both rows are in a window at all."""
+        """Where windows have gaps between them: that both rows lie in a window."""
         found: Expr | None = None
         for window, time in ((self.left_windows, left), (self.right_windows, right)):
             if window.hop > window.size:

@@ -93,7 +93,7 @@ def sequence(
 
 @dataclass(frozen=True, slots=True)
 class _Pairing:
-    """One more step after the matches of those before it."""
+    """Adds one step of a sequence to the matches of the steps before it."""
 
     before: str
     name: str

@@ -258,7 +258,8 @@ def time_of(name: str) -> str:
 
 
 def prefixed(key: Expr, name: str) -> Expr:
-    """An expression over one of several streams or steps, in what they are put together to."""
+    """An expression over one stream or step for the joined rows, whose columns are
+    `name.column`."""
     return key.rename({column: f"{name}.{column}" for column in key.columns()})
 
 

@@ -147,7 +147,7 @@ class EstimateTracker(Tracker):
         return replace(self, counts=counts, seen=seen, judged=judged, late=late)
 
     def _advanced(self) -> EstimateTracker:
-        """The slack that holds from here on, if this is where it changes; and the promise."""
+        """The tracker with a new slack if it changes after this row, and with the promise."""
         tracker = self
         if (
             tracker.seen >= tracker.warmup

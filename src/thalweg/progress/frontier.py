@@ -100,7 +100,7 @@ class Line:
 
 @dataclass(slots=True)
 class Reached:
-    """How far a stream has come."""
+    """The CTI and the watermark of a stream."""
 
     consistency: Consistency
     cti: int = MIN_TIME
@@ -151,11 +151,11 @@ class Frontier(Reached):
             self.promised = {at: time for at, time in self.promised.items() if at not in removed}
 
     def renumber(self, moved: Codes) -> None:
-        """Partitions have new numbers."""
+        """Renumber the partitions: `moved` has the new number of each."""
         self.promised = {int(moved[at]): time for at, time in self.promised.items()}
 
     def line(self) -> Line:
-        """Up to where the answers of each partition have left."""
+        """For each partition, the end up to which its answers have left."""
         return Line(self.out, self.promised)
 
     def settled(self) -> Line:

@@ -64,7 +64,7 @@ class RowPolicy(Policy):
 
     @abstractmethod
     def tracker(self) -> Tracker:
-        """What follows the rows of one timeline, before the first of them."""
+        """A new tracker of this policy, for one timeline."""
 
     @abstractmethod
     def summarize(self, sync: Times, sighting: Sighting) -> Sighting:

@@ -23,7 +23,7 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceClock:
-    """A value: every change gives another one.
+    """The clock of one source. Immutable: every change gives another one.
 
     >>> from thalweg.progress.policies import Timer
     >>> ingress = Ingress(progress=(Timer(behind=2, every=5, lull=10),))

@@ -22,7 +22,7 @@ __all__ = ["Sighting", "combine_unordered", "sighting_of"]
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What is left of the rows of a chunk."""
+    """The summary of a chunk's rows: what trackers need of rows that were read elsewhere."""
 
     newest: int
     steps: list[list[int]] = field(default_factory=list)

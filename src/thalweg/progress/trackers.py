@@ -18,7 +18,7 @@ __all__ = ["Tracker", "absorbed", "restore_trackers", "trackers_for", "trackers_
 
 
 class Tracker(ABC):
-    """A policy at work on one timeline. A value: taking rows in gives another one."""
+    """The state of a policy on one timeline. Immutable: taking rows in gives another tracker."""
 
     __slots__ = ()
 

@@ -335,7 +335,7 @@ class Host:
                 break
 
     def _watch(self) -> None:
-        """Let operators remember what they wait for, where a source can be asked."""
+        """Begin to record what operators wait for, if a source can be asked for promises."""
         graph = self._graph
         if self._demand is None and any(
             graph.ingress(name).promises_on_demand for name in graph.sources

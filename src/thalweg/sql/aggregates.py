@@ -11,7 +11,7 @@ from thalweg.expr.functions import ALIASES, FUNCTIONS
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.udm import DEFAULT, Module
 
-__all__ = ["arity_of", "build_call", "has_aggregate", "is_aggregate", "module_named", "registered"]
+__all__ = ["arity_of", "build_call", "has_aggregate", "is_aggregate", "registered"]
 
 
 def build_call(name: str, values: list[Expr], where: Expr | None) -> AggregateCall:
@@ -63,8 +63,3 @@ def registered(name: str, kind: str) -> bool:
         isinstance(entry, Module) and entry.kind == kind and f".{entry.name}".endswith(f".{name}")
         for entry in DEFAULT.all()
     )
-
-
-def module_named(name: str) -> Module:
-    """The module registered under a name; refused where several have it."""
-    return DEFAULT.find(name)

@@ -11,13 +11,14 @@ from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall, count
 from thalweg.plan.expressions import START
+from thalweg.plan.window_joins import side_by_side
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
 from thalweg.sql.distinct import distinct_answer
 from thalweg.sql.expressions import Context
 from thalweg.sql.grouping import Grouping, grouping_of
 from thalweg.sql.groups import GroupReader
-from thalweg.sql.modules import answer, together, united
+from thalweg.sql.modules import answer, united
 from thalweg.sql.projection import ResultColumns, column_name, is_star, item_value, project
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.sql.syntax import WindowClause
@@ -162,7 +163,7 @@ def _in_windows(
     parts += [
         distinct_answer(stream, keys, window, call, name) for name, call in reader.distincts.items()
     ]
-    answers = together(parts, keys)
+    answers = Stream(side_by_side([part.node for part in parts], keys))
     if window.added_end is not None:
         name, end = window.added_end
         answers = Stream(nodes.Select(answers.node, (*_columns_of(answers), (name, end))))

@@ -149,7 +149,7 @@ def session(gap: int) -> AssignedWindow:
 
 
 def snapshot() -> AssignedWindow:
-    """Windows between the instants at which something changes; rows last as long as they last."""
+    """Windows between the instants at which something changes, over the lifetimes of rows."""
     return AssignedWindow("SNAPSHOT", lambda stream: stream.snapshot())
 
 

@@ -12,11 +12,12 @@ from thalweg.expr import Column, Expr, Literal
 from thalweg.plan import aggregates
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.nodes import lifetime_schema
-from thalweg.sql.aggregates import arity_of, build_call, is_aggregate, module_named
+from thalweg.sql.aggregates import arity_of, build_call, is_aggregate
 from thalweg.sql.distinct import DISTINCT, DistinctCall
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.modules import ModuleCall, read_module
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation, free_name
+from thalweg.udm import DEFAULT
 
 __all__ = ["GroupReader", "Key"]
 
@@ -159,7 +160,7 @@ class GroupReader(RowReader):
     def module(self, node: exp.Expr, rows: RowReader, *, filtered: bool) -> Expr:
         """An aggregate of a user's own."""
         with self.source.at(node):
-            found = module_named(node.this)
+            found = DEFAULT.find(node.this)
         if filtered:
             self.source.refuse_node(
                 node,

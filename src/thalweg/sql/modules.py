@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from thalweg.expr import Column, Expr, Literal
-from thalweg.plan.window_joins import side_by_side
 from thalweg.sql.expressions import RowReader
 from thalweg.stream import Stream, WindowedStream
 from thalweg.udm import Module
 
-__all__ = ["ModuleCall", "answer", "read_module", "together", "united"]
+__all__ = ["ModuleCall", "answer", "read_module", "united"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,3 @@ def united(parts: Sequence[Stream]) -> Stream:
     """The rows of all windows, from one stream for each size of window."""
     first, *others = parts
     return first.union(*others) if others else first
-
-
-def together(parts: list[Stream], keys: tuple[str, ...]) -> Stream:
-    """The answers of one group and window, from several computations of it."""
-    return Stream(side_by_side([part.node for part in parts], keys))

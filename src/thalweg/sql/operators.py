@@ -15,7 +15,7 @@ from sqlglot import exp
 from thalweg.expr import Column, Expr
 from thalweg.plan.expressions import START
 from thalweg.plan.nodes import WindowApply
-from thalweg.sql.aggregates import is_aggregate, module_named, registered
+from thalweg.sql.aggregates import is_aggregate, registered
 from thalweg.sql.expressions import Context, RowReader
 from thalweg.sql.grouping import Grouping
 from thalweg.sql.groups import GroupReader
@@ -23,6 +23,7 @@ from thalweg.sql.modules import answer, read_module, united
 from thalweg.sql.projection import ResultColumns, item_value, project
 from thalweg.sql.relations import WINDOW_END, WINDOW_START, Field, Relation
 from thalweg.stream import GroupedStream, Stream
+from thalweg.udm import DEFAULT
 
 __all__ = ["operator_item", "operator_rows"]
 
@@ -75,7 +76,7 @@ def operator_rows(
             )
     node = _bare(item)
     with context.text.at(node):
-        module = module_named(node.this)
+        module = DEFAULT.find(node.this)
     call = read_module(RowReader(context, grouping.relation), module, node)
     with context.text.at(node):
         stream = GroupedStream(grouping.rows.node, grouping.columns)

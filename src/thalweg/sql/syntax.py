@@ -83,7 +83,7 @@ class Attribute:
 
     @property
     def counted_at(self) -> str:
-        """Where row numbers are from, if it is one: the system or the operator."""
+        """Where rows are numbered, "system" or "operator"; empty where it is no row number."""
         name = self.name.lower() if not self.table and not self.ranked else ""
         return {"row-num": "system", "local-row-num": "operator"}.get(name, "")
 

@@ -83,11 +83,11 @@ class SqlText(Source):
         return " ".join(self.text[place.start : place.end + 1].split())
 
     def at(self, where: exp.Expr | Place) -> _At:
-        """Within it, what the plan refuses is shown at a place of the query."""
+        """A context in which an error of the plan is shown at a place of the query."""
         return _At(self, where)
 
     def tree(self) -> exp.Expr:
-        """The one query that the text is."""
+        """The syntax tree of the text, which must be one query."""
         dialect = ThalwegSql()
         try:
             tokens = dialect.tokenize(self.text)

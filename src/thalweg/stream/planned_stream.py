@@ -30,7 +30,7 @@ registers itself here."""
 
 
 def draws_streams(draw: Callable[..., _Picture]) -> Callable[..., _Picture]:
-    """Let `Stream.plot` call this."""
+    """Make a function of a higher package the one that `Stream.plot` calls."""
     _PLOT[:] = [draw]
     return draw
 

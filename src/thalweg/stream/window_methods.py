@@ -27,7 +27,7 @@ __all__ = ["WindowMethods"]
 
 
 class WindowMethods(PayloadMethods):
-    """Groups and windows. Those of the stream itself are windows of its one group."""
+    """Groups and windows; a stream without groups is one group."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The manner of a form: how far it strays from the plainest way to say the same."""
+"""How a physical form is drawn: how many detours, promises, cuts and restarts it has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["PLAIN", "PUNCTUATED", "WILD", "Manner"]
 
 @dataclass(frozen=True)
 class Manner:
-    """The temper of one form."""
+    """Chances and limits by which one form is drawn."""
 
     detours: float = 0.0
     """The chance that a row takes a detour."""

@@ -74,7 +74,7 @@ def make_replica(
 
 @dataclass(frozen=True)
 class _Life:
-    """Elements that come one after the other."""
+    """The elements of one row, in the order in which they must come."""
 
     elements: list[Data]
 

@@ -137,7 +137,7 @@ def write_elements(path: Path, batch: Batch) -> None:
 
 
 def _one(rows: list[Any], schema: pa.Schema) -> Batch:
-    """The output of a micro-batch: all buckets together, promising what all of them promise."""
+    """The output of all buckets of a micro-batch as one batch, with the promise they all make."""
     parts = [batch_of_blob(bytes(row["blob"])) for row in rows if row["kind"] == OutputKind.CHANGES]
     progress_of_buckets = [
         NO_PROGRESS if row["cti"] is None else Progress(row["cti"])

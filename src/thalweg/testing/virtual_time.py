@@ -61,12 +61,12 @@ class VirtualRun:
                 )
 
     def run(self, until: float = float("inf")) -> None:
-        """Let time pass until it is up, or nothing more comes and nothing waits."""
+        """Let time pass up to `until`, or until no batch is left to arrive and none waits."""
         for _ in self.steps(until):
             pass
 
     def steps(self, until: float = float("inf")) -> Iterator[float]:
-        """The same step by step: the time after each."""
+        """The same as `run`, step by step: yields the time after each step."""
         self._coming = sorted(self.arrivals, key=lambda arrival: arrival.time)[::-1]
         while self.now < until:
             self.offer_arrivals()

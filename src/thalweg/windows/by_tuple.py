@@ -57,7 +57,7 @@ class SlideByTuple(WindowKind):
 
     @property
     def reach(self) -> int | None:
-        """Which tuple is an n-th one by time may depend on any row before it."""
+        """None with ranks: any earlier row may change which tuples are every n-th one by time."""
         return None if self.ranked and self.every > 1 else self.range
 
     def chosen(self, tuples: Tuples) -> Bools:

@@ -50,7 +50,7 @@ class CalendarWindow(WindowKind):
 
     @property
     def longest(self) -> int:
-        """With room for a zone that moves its clocks by up to a day."""
+        """The longest period of the unit, and a day more: a zone may move its clocks by that."""
         return (UNITS[self.unit] + 1) * _DAY
 
     def windows(self, tuples: Tuples) -> WindowIds:

@@ -134,7 +134,8 @@ class Join(KeyedPair):
 
     @property
     def reach(self) -> int | None:
-        """A pair ends with the first of the two; what has no partner depends on all there is."""
+        """A pair ends when the first of its rows does; a row without a partner depends on all
+        rows of the other side."""
         return 0 if self.kind.only_pairs and not self.whole else None
 
     @property

@@ -77,7 +77,8 @@ class Projection(RowOperator):
         return tuple(expr.rename(above) for expr in keys[0])
 
     def lower_keys(self, keys: Keys) -> Keys | None:
-        """`_start` has another value before the lifetimes change, so that no key may read it."""
+        """The keys with each output column replaced by what computes it; None if an input column
+        that is read has another meaning in the output."""
         expressions = dict(self.columns)
         lowered = tuple(substitute(expr, expressions) for expr in keys)
         below = set(self.input.schema.names) - self.replaced_columns
@@ -177,7 +178,7 @@ class SelectMany(Projection):
 
     @property
     def replaced_columns(self) -> frozenset[str]:
-        """A list below, one of its items above."""
+        """The list column that is unnested: in the output its name stands for one item."""
         return frozenset() if self.unnest is None else frozenset({self.unnest})
 
     @property

@@ -133,7 +133,7 @@ class Source(Leaf):
         return UpdateStream(by_columns(queue.key), self.name, window=queue.window)
 
     def _carries_internal(self) -> bool:
-        """What comes through an exchange is rows of this system, partial sums among them."""
+        """Rows that come through an exchange are this system's own and may hold partial sums."""
         return self.ingress.trusted
 
     @property

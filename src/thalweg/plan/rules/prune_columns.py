@@ -41,6 +41,6 @@ def _narrow(node: Node, read: frozenset[str]) -> Node:
 
 
 def _cheapest(schema: pa.Schema) -> str:
-    """A row needs a column: one of fixed width if there is one."""
+    """The column to keep where none is read: one of fixed width if there is one."""
     fixed = [field.name for field in schema if pa.types.is_primitive(field.type)]
     return str((fixed or schema.names)[0])

@@ -37,7 +37,7 @@ def apply(node: Node) -> Node | None:
 
 
 def _left_names(join: Join) -> dict[str, str]:
-    """Result columns that are plainly columns of the left side."""
+    """The result columns that are unchanged columns of the left side, to their names there."""
     if join.kind.only_left_rows:
         return {name: name for name in join.left.schema.names}
     if not join.kind.left_in_all:

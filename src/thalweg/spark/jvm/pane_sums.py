@@ -140,7 +140,7 @@ def summing_of(
 
 
 def _in_sql(cells: Cells, schema: StructType) -> dict[str, str] | str:
-    """By our text: the conditions in SQL; or what is in the way of one."""
+    """The conditions in Spark's SQL, by their text in ours; or why one has no such form."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     found = {}
     for condition in cells.conditions:

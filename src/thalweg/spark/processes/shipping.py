@@ -19,7 +19,7 @@ __all__ = ["ship"]
 
 
 def ship(processor: StatefulProcessor) -> StatefulProcessor:
-    """A processor that becomes this one when the first rows come."""
+    """A processor that carries this one packed, and unpacks it when the first rows come."""
     packed = cast(Any, cloudpickle).dumps(processor)
     state = STATE
 

@@ -67,7 +67,7 @@ class Delivered:
 
 
 def deliver(output: DataFrame, batch: int, sinks: Mapping[str, FileSink]) -> Delivered:
-    """Send the answers of a micro-batch on their ways: one job."""
+    """Deliver the answers of a micro-batch to their sinks, in one Spark job."""
     for sink in sinks.values():
         shutil.rmtree(sink.folder(batch), ignore_errors=True)  # of a run that was cut off
         sink.folder(batch).mkdir(parents=True)

@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 20
 
 
 def sent(state: Any) -> Store:
-    """A state variable of Spark's as a store; another store as it is."""
+    """Spark's state variable as a store of slices; any other store is returned as it is."""
     return SentState(state) if isinstance(state, MapState) else cast(Store, state)
 
 

@@ -73,7 +73,7 @@ def answers(
     schema: pa.Schema,
     outputs: list[str],
 ) -> list[Row]:
-    """What a module gives for the rows of one window."""
+    """The output rows of a module for one window, with the lifetimes of their stamps."""
     module = node.module
     rows = [
         (s, e, columns_of(node.arguments, {**payload, "_start": s}, schema))
@@ -122,7 +122,7 @@ def _stamped(
 def ask(
     module: Any, params: Mapping[str, Any], rows: list[Row], window: Window, schema: pa.Schema
 ) -> Any:
-    """What a module answers for the rows of one window."""
+    """What the methods of a module return for the rows of one window."""
     own = module.make(**params)
     extra: tuple[object, ...] = (window,) if module.time_sensitive else ()
     if "compute" in module.methods:

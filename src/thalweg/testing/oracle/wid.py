@@ -26,7 +26,7 @@ Extent = tuple[int, int, int, list[Row]]
 
 @meaning(NumberRows)
 def number_rows(node: NumberRows, scene: Scene) -> list[Row]:
-    """As if every row had arrived in the order of its start."""
+    """Rows numbered as if they had arrived in the order of their starts."""
     result: list[Row] = []
     for group in by_group(scene.rows(node.input), node.partition):
         highest = -INFINITY
