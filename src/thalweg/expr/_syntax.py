@@ -8,7 +8,7 @@ so that nothing is quietly misread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -20,9 +20,9 @@ from thalweg.errors import ExpressionError
 from thalweg.expr._grammar import ALLOWED_TOKENS, WORD_TOKENS, ThalwegExpressions
 from thalweg.expr._rendering import STATEMENT_WORDS
 
-__all__ = ["SYMBOLS_OF_OTHERS", "Source", "open_quote", "syntax_tree"]
+__all__ = ["Source", "check_token", "open_quote", "syntax_tree"]
 
-SYMBOLS_OF_OTHERS = {
+_SYMBOLS_OF_OTHERS = {
     "&": "AND",
     "|": "OR",
     "!": "NOT",
@@ -45,6 +45,9 @@ class Source:
         begin = self.text.rfind("\n", 0, start) + 1
         line = self.text[begin:].split("\n", 1)[0].replace("\t", " ")
         raise ExpressionError(f"{reason}\n  {line}\n  {' ' * (start - begin)}^")
+
+    def refuse_token(self, token: Token, reason: str) -> NoReturn:
+        self.refuse(reason, token.start)
 
     def refuse_node(self, node: exp.Expr, reason: str) -> NoReturn:
         places = [part.meta["start"] for part in node.walk() if "start" in part.meta]
@@ -82,28 +85,35 @@ def open_quote(text: str) -> int:
     return start
 
 
+def check_token(
+    source: Source, token: Token, allowed: Collection[TokenType], language: str
+) -> None:
+    """Refuse a token that the language does not have, or that only looks like one of its own."""
+    kind, text = token.token_type, token.text
+    if kind not in allowed or (kind == TokenType.NOT and text == "!"):
+        instead = _SYMBOLS_OF_OTHERS.get(text)
+        hint = _QUOTE_IT if instead is None else f"Write {instead}."
+        source.refuse_token(token, f"{text!r} is not part of {language}. {hint}")
+    if kind == TokenType.VAR and not text.isidentifier():
+        source.refuse_token(token, f"{text!r} is not a name. {_QUOTE_IT}")
+    if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
+        source.refuse_token(
+            token, f"{text!r} only looks like a word of SQL; it contains other characters."
+        )
+
+
 def _check_tokens(source: Source, tokens: Sequence[Token]) -> None:
     before = None
     for token in tokens:
-        kind, text = token.token_type, token.text
+        kind = token.token_type
         if kind == TokenType.SEMICOLON:
             source.refuse(
                 "one expression is expected; ';' ends it. Quote a name that contains one.",
                 token.start,
             )
-        if kind not in ALLOWED_TOKENS or (kind == TokenType.NOT and text == "!"):
-            instead = SYMBOLS_OF_OTHERS.get(text)
-            hint = _QUOTE_IT if instead is None else f"Write {instead}."
-            source.refuse(f"{text!r} is not part of an expression. {hint}", token.start)
+        check_token(source, token, ALLOWED_TOKENS, "an expression")
         if token.comments:
             source.refuse("an expression has no comments.", token.start)
-        if kind == TokenType.VAR and not text.isidentifier():
-            source.refuse(f"{text!r} is not a name. {_QUOTE_IT}", token.start)
-        if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
-            source.refuse(
-                f"{text!r} only looks like a word of SQL; it contains other characters.",
-                token.start,
-            )
         if kind == TokenType.STRING and before == TokenType.STRING:
             source.refuse("two texts stand side by side; join them with ||.", token.start)
         before = kind

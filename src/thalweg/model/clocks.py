@@ -22,6 +22,7 @@ import pyarrow as pa
 from thalweg.model.time import INFINITY, MIN_TIME, Times
 
 __all__ = [
+    "UNITS",
     "Clock",
     "clock_type",
     "common_clock",
@@ -115,7 +116,7 @@ def shown_time(ticks: int, clock: Clock = None) -> str:
     return "the end" if ticks == INFINITY else str(time_value(ticks, clock))
 
 
-_UNITS = (
+UNITS = (
     ("d", 86_400_000_000),
     ("h", 3_600_000_000),
     ("min", 60_000_000),
@@ -123,6 +124,7 @@ _UNITS = (
     ("ms", 1_000),
     ("us", 1),
 )
+"""Units of durations with their ticks, the largest first."""
 
 
 def shown_duration(ticks: int, clock: Clock = None) -> str:
@@ -134,7 +136,7 @@ def shown_duration(ticks: int, clock: Clock = None) -> str:
     if clock is None or ticks == INFINITY:
         return "without end" if ticks == INFINITY else str(ticks)
     parts, rest = [], abs(ticks)
-    for unit, size in _UNITS:
+    for unit, size in UNITS:
         if rest >= size:
             parts.append(f"{rest // size} {unit}")
             rest %= size

@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.errors import SoundnessError
 from thalweg.model.batch import Batch
 from thalweg.model.column_promises import inside
-from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
+from thalweg.model.elements import Cti, Element, Payload
 from thalweg.model.progress import NO_PROGRESS, scope_values
 from thalweg.model.python_rows import python_rows
 from thalweg.model.time import MIN_TIME
@@ -58,9 +58,7 @@ def first_violation(elements: Iterable[Element]) -> Violation | None:
                 scoped.append((dict(element.scope), element.time))
             continue
         promise = max([common, *(t for scope, t in scoped if _matches(scope, element.payload))])
-        if isinstance(element, Insert) and element.start < promise:
-            return Violation(position, element, promise)
-        if isinstance(element, Adjust) and min(element.end, element.new_end) < promise:
+        if element.sync < promise:
             return Violation(position, element, promise)
     return None
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["brief_duration", "duration_text", "round_up"]
+from thalweg.model.clocks import UNITS
 
-_UNITS = (
-    (86_400_000_000, "d"),
-    (3_600_000_000, "h"),
-    (60_000_000, "min"),
-    (1_000_000, "s"),
-    (1_000, "ms"),
-    (1, "us"),
-)
+__all__ = ["brief_duration", "duration_text", "round_up"]
 
 
 def round_up(ticks: int) -> int:
     """A rounder duration, at most a twentieth longer."""
-    for unit, _ in _UNITS:
+    for _, unit in UNITS:
         if ticks >= 20 * unit:
             return -(-ticks // unit) * unit
     return ticks
@@ -28,7 +21,7 @@ def brief_duration(ticks: int) -> str:
     >>> brief_duration(3_900_430_030), brief_duration(54_305_738), brief_duration(7)
     ('1.08 h', '54.3 s', '7 us')
     """
-    for unit, name in _UNITS:
+    for name, unit in UNITS:
         if ticks >= unit:
             return f"{ticks / unit:.3g} {name}"
     return f"{ticks} us"
@@ -40,7 +33,7 @@ def duration_text(ticks: int) -> str:
     >>> duration_text(90_000_000), duration_text(120_000_000), duration_text(7)
     ('90 s', '2 min', '7 us')
     """
-    for unit, name in _UNITS:
+    for name, unit in UNITS:
         if ticks and ticks % unit == 0:
             return f"{ticks // unit} {name}"
     return f"{ticks} us"

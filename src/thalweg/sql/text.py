@@ -14,8 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not marked public
 
 from thalweg.errors import PlanError, SqlError
-from thalweg.expr._grammar import WORD_TOKENS
-from thalweg.expr._syntax import SYMBOLS_OF_OTHERS, Source, open_quote
+from thalweg.expr._syntax import Source, check_token, open_quote
 from thalweg.sql.grammar import STATEMENT_TOKENS, ThalwegSql
 from thalweg.sql.syntax import Place, WindowClause
 
@@ -50,6 +49,9 @@ class SqlText(Source):
     def _word_end(self, start: int) -> int:
         found = _WORD.match(self.text, start)
         return found.end() - 1 if found else start
+
+    def refuse_token(self, token: Token, reason: str) -> NoReturn:
+        self.refuse(reason, token.start, token.end)
 
     def refuse_place(self, place: Place, reason: str) -> NoReturn:
         self.refuse(reason, place.start, place.end)
@@ -111,40 +113,13 @@ class SqlText(Source):
     def _check(self, tokens: Sequence[Token]) -> None:
         first = tokens[0]
         if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
-            self.refuse(
-                f"a query begins with SELECT or WITH, not with {first.text!r}.",
-                first.start,
-                first.end,
+            self.refuse_token(
+                first, f"a query begins with SELECT or WITH, not with {first.text!r}."
             )
         for token in tokens:
-            kind, text = token.token_type, token.text
-            if kind == TokenType.SEMICOLON:
+            if token.token_type == TokenType.SEMICOLON:
                 self.refuse("one query is expected; something follows the ';'.", token.start)
-            if kind not in STATEMENT_TOKENS or (kind == TokenType.NOT and text == "!"):
-                instead = SYMBOLS_OF_OTHERS.get(text)
-                hint = (
-                    "A name with odd characters goes between double quotes."
-                    if instead is None
-                    else f"Write {instead}."
-                )
-                self.refuse(
-                    f"{text!r} is not part of a query. {hint}",
-                    token.start,
-                    token.end,
-                )
-            if kind == TokenType.VAR and not text.isidentifier():
-                self.refuse(
-                    f"{text!r} is not a name. A name with odd characters goes between double "
-                    "quotes.",
-                    token.start,
-                    token.end,
-                )
-            if (kind in WORD_TOKENS or kind == TokenType.NUMBER) and not text.isascii():
-                self.refuse(
-                    f"{text!r} only looks like a word of SQL; it contains other characters.",
-                    token.start,
-                    token.end,
-                )
+            check_token(self, token, STATEMENT_TOKENS, "a query")
 
     def _refuse_syntax(self, error: ParseError, tokens: Sequence[Token]) -> NoReturn:
         found = error.errors[0] if error.errors else {}
@@ -159,7 +134,7 @@ class SqlText(Source):
             description = f"the name of a stream is missing at {token.text!r}"
         elif description.startswith(("Expect", "Failed")):
             description = f"{description[0].lower()}{description[1:]}, at {token.text!r}"
-        self.refuse(f"{description}.", token.start, token.end)
+        self.refuse_token(token, f"{description}.")
 
 
 def _with_whole_names(tree: exp.Expr) -> exp.Expr:
