@@ -57,7 +57,7 @@ class Limbs:
     # in
 
     @classmethod
-    def of_floats(cls, values: Floats, code: Codes, size: int, sign: int = 1) -> Limbs:
+    def of_floats(cls, values: Floats, code: Codes, size: int) -> Limbs:
         """The sum of the values of each code.
 
         >>> total = Limbs.of_floats(np.array([1e300, 1.0, -1e300]), np.array([0, 0, 0]), 1)
@@ -69,10 +69,10 @@ class Limbs:
         if not finite.all():
             odd = ~finite
             for row, which in enumerate((np.isnan(values), odd & (values > 0), odd & (values < 0))):
-                np.add.at(special[row], code[which], sign)
+                np.add.at(special[row], code[which], 1)
             values, code = values[finite], code[finite]
         fraction, exponent = np.frexp(values)
-        whole = np.ldexp(fraction, 53).astype(np.int64) * sign
+        whole = np.ldexp(fraction, 53).astype(np.int64)
         return cls._deposit([(whole, exponent.astype(np.int64) - 53)], code, size, special)
 
     @classmethod

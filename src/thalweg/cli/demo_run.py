@@ -31,8 +31,10 @@ from thalweg.run import Status
 __all__ = ["Report", "play", "run_demo"]
 
 Seen = Callable[[Watch], None]
-_NINE = 9
+_FIRST_HOUR = 9
 """The hour of today at which the first packet was sent."""
+_SHOWN = 4
+"""How many revisions of an answer are printed, besides the last one."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def play(
     return Report(table_of_batches(out, query.schema), status, late)
 
 
-def _tell(watch: Watch, *, shown: int = 4) -> Iterator[str]:
+def _tell(watch: Watch) -> Iterator[str]:
     answer = watch.followed
     yield "The query: packets and bytes per source over the last 10 minutes, every minute."
     yield (
@@ -77,7 +79,7 @@ def _tell(watch: Watch, *, shown: int = 4) -> Iterator[str]:
         f"{clock_text(watch.end)[:5]}, {day_text(watch.start)}"
     )
     revised = [change for change in answer.changes if change.kind is ChangeKind.REVISED]
-    hidden = revised[shown:-1]
+    hidden = revised[_SHOWN:-1]
     before = 0
     for change in answer.changes:
         notes = {
@@ -134,8 +136,8 @@ def _summary(packets: Packets, early: Report, final: Report) -> Iterator[str]:
 
 def run_demo(count: int, shown: Screen, *, in_process: bool) -> None:
     """Make the packets, run the query over them, and show the answers."""
-    nine = datetime.now(UTC).replace(hour=_NINE, minute=0, second=0, microsecond=0)
-    since = time_us(nine)
+    start = datetime.now(UTC).replace(hour=_FIRST_HOUR, minute=0, second=0, microsecond=0)
+    since = time_us(start)
     packets = make_packets(count, span=SPAN if in_process else 24 * MINUTE, since=since)
     watch = Watch(f"10.0.0.{SOURCES}", since + 10 * MINUTE, since + 20 * MINUTE)
     play_on = _in_process if in_process else _on_spark

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from thalweg.errors import PlanError, UnknownColumnError, did_you_mean
 from thalweg.expr import Column, ExprLike, as_expr
 from thalweg.model.time import Duration, duration_us
+from thalweg.plan.expressions import unchanged
 from thalweg.plan.nodes import Named, Node, WidApply, WindowApply
 from thalweg.plan.nodes.wid import ARRIVED_AT, ROW_NUMBER
 from thalweg.udm import DEFAULT
@@ -151,7 +152,7 @@ def _any_inputs(where: str, node: Node, keys: tuple[str, ...], use: ModuleUse) -
     if not chosen and not use.named:
         chosen = [name for name in names if name not in (*keys, ROW_NUMBER, ARRIVED_AT)]
     return (
-        *((column, Column(column)) for column in chosen),
+        *unchanged(chosen),
         *((input_name, as_expr(expr)) for input_name, expr in use.named.items()),
     )
 

@@ -22,6 +22,7 @@ __all__ = [
     "show_columns",
     "show_expressions",
     "substitute",
+    "unchanged",
 ]
 
 Named = tuple[tuple[str, Expr], ...]
@@ -58,6 +59,11 @@ def columns_of_side(names: Iterable[str], side: Side) -> Named:
     [('a', 'l.a'), ('b', 'l.b')]
     """
     return tuple((name, Column(f"{side}.{name}")) for name in names)
+
+
+def unchanged(names: Iterable[str]) -> Named:
+    """Columns as they are, under their own names."""
+    return tuple((name, Column(name)) for name in names)
 
 
 def passed_on(columns: Named) -> dict[str, str]:

@@ -27,7 +27,7 @@ from typing import Literal, TypeAlias, get_args
 from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, call, lit
 from thalweg.model.time import INFINITY
-from thalweg.plan.expressions import START, columns_of_side
+from thalweg.plan.expressions import START, columns_of_side, unchanged
 from thalweg.plan.nodes import (
     Chronicle,
     ClipBy,
@@ -213,7 +213,7 @@ class _Pairing:
         )
         between = Column(names[1])
         free = Where(latest, call("is_null", between) | (between <= Column(time_of(self.before))))
-        return Select(free, tuple((column, Column(column)) for column in pairs.schema.names))
+        return Select(free, unchanged(pairs.schema.names))
 
 
 def _events(name: str, step: Step) -> Node:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from thalweg.errors import PlanError, require_choice
 from thalweg.expr import Column, Expr, Literal, call
 from thalweg.model.time import INFINITY
-from thalweg.plan.expressions import START, columns_of_side, passed_on, substitute
+from thalweg.plan.expressions import START, columns_of_side, passed_on, substitute, unchanged
 from thalweg.plan.join_kinds import JOIN_KINDS
 from thalweg.plan.join_windows import JoinWindow
 from thalweg.plan.nodes import (
@@ -101,7 +101,7 @@ def window_join(
     if kind.only_left_rows:
         matched = Join(left, right, left_keys, right_keys, where, how, whole=True)
         stamped = AlterLifetime(matched, Column(names[0]), 1)
-        return Select(stamped, tuple((name, Column(name)) for name in sides[0].schema.names))
+        return Select(stamped, unchanged(sides[0].schema.names))
     carried: Named = tuple(
         (name, Column(f"{side}.{name}")) for side, name in zip("lr", names, strict=True)
     )
@@ -221,9 +221,7 @@ def timed(node: Node, time: Expr, name: str, side: str) -> Node:
         points = AlterLifetime(node, time, 1)
     elif node.properties.constant_duration != 1:
         points = SetDuration(node, 1)
-    return Select(
-        points, (*((column, Column(column)) for column in node.schema.names), (name, Column(START)))
-    )
+    return Select(points, (*unchanged(node.schema.names), (name, Column(START))))
 
 
 def one_side(

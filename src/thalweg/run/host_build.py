@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from thalweg.expr import Column, Expr
+from thalweg.expr import Expr
 from thalweg.graph.build import final_gate
 from thalweg.graph.graph_operator import GraphOperator
 from thalweg.model.time import MIN_TIME
@@ -21,6 +21,7 @@ from thalweg.operators.source.ingress import IngressKernel
 from thalweg.operators.window.grid.fill import FillKernel
 from thalweg.operators.window.whole_windows import WholeWindowsKernel
 from thalweg.plan.explain import operator_ids
+from thalweg.plan.expressions import unchanged
 from thalweg.plan.nodes import Node, Select, Source, WindowAggregate, walk
 from thalweg.run.later_rows import LaterRows
 
@@ -105,7 +106,7 @@ class HostBuild:
             last[node] = self._whole_windows(node, ids[node], answers)
         end = last[root]
         if isinstance(root, Source) and self.from_history:
-            rows = Select(root, tuple((name, Column(name)) for name in root.schema.names))
+            rows = Select(root, unchanged(root.schema.names))
             end = self._operator(rows, f"{root.name}-history", [end])
         gate = final_gate(root, self.consistency)
         if gate is not None:

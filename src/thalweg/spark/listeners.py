@@ -39,20 +39,14 @@ def watch_query(
     spark.streams.addListener(_Listener(spark, query.id, figures_of, on_batch, on_end))
 
 
-def print_progress(
-    spark: SparkSession,
-    query: StreamingQuery,
-    figures_of: FiguresOf,
-    write: Callable[[str], object] | None = None,
-) -> None:
+def print_progress(spark: SparkSession, query: StreamingQuery, figures_of: FiguresOf) -> None:
     """Print a line for each micro-batch of a query until it ends."""
-    write_line = write or _to_stderr
 
     def on_batch(batch: int, seconds: float, figures: BatchFigures) -> None:
-        write_line(figures.line(batch, seconds))
+        _to_stderr(figures.line(batch, seconds))
         reports = map(BucketReport.from_json, figures.reports)
         for warning in dict.fromkeys(text for report in reports for text in report.stuck):
-            write_line(f"batch {batch}  WARNING  {warning}")
+            _to_stderr(f"batch {batch}  WARNING  {warning}")
 
     watch_query(spark, query, figures_of, on_batch)
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from thalweg.expr import Column, Expr
 from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall, count
-from thalweg.plan.expressions import START
+from thalweg.plan.expressions import START, unchanged
 from thalweg.plan.window_joins import side_by_side
 from thalweg.sql.aggregates import is_aggregate
 from thalweg.sql.assigned import AssignedWindow
@@ -165,10 +165,6 @@ def _in_windows(
     ]
     answers = Stream(side_by_side([part.node for part in parts], keys))
     if window.added_end is not None:
-        name, end = window.added_end
-        answers = Stream(nodes.Select(answers.node, (*_columns_of(answers), (name, end))))
+        columns = (*unchanged(answers.schema.names), window.added_end)
+        answers = Stream(nodes.Select(answers.node, columns))
     return answers
-
-
-def _columns_of(stream: Stream) -> tuple[tuple[str, Expr], ...]:
-    return tuple((name, Column(name)) for name in stream.schema.names)

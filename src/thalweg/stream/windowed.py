@@ -14,7 +14,7 @@ from thalweg.plan import nodes
 from thalweg.plan.aggregates import AggregateCall
 from thalweg.plan.applying import Handling, ModuleLike, ModuleUse, apply_node
 from thalweg.plan.clock import resolve_expression
-from thalweg.plan.expressions import START
+from thalweg.plan.expressions import START, unchanged
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.panes import Flush, Table, in_panes
 from thalweg.plan.other_names import unknown_method
@@ -171,14 +171,7 @@ class WindowedStream:
         number = (col(START) + (window.size - window.origin)) // window.hop - 1
         rest = [column for column in answers.schema.names if column not in self.keys]
         return streams.Stream(
-            nodes.Select(
-                answers.node,
-                (
-                    *((key, col(key)) for key in self.keys),
-                    (name, number),
-                    *((column, col(column)) for column in rest),
-                ),
-            )
+            nodes.Select(answers.node, (*unchanged(self.keys), (name, number), *unchanged(rest)))
         )
 
     def _with_modules(self, given: Mapping[str, AggregateCall | ModuleUse]) -> Stream:

@@ -64,21 +64,19 @@ def show_element(element: Element) -> str:
     return f"adjust({row}, {_time(element.end)}, {_time(element.new_end)})"
 
 
-def show_rows(rows: Iterable[Row], indent: str = "  ") -> str:
+def show_rows(rows: Iterable[Row]) -> str:
     """A table, one row a line, as Python; `(empty)` when there is nothing.
 
     >>> print(show_rows([(3, INFINITY, {"v": 1})]))
       (3, INFINITY, {'v': 1}),
     """
-    lines = [
-        f"{indent}({s}, {'INFINITY' if e == INFINITY else e}, {show_value(p)})," for s, e, p in rows
-    ]
-    return "\n".join(lines) or f"{indent}(empty)"
+    lines = [f"  ({s}, {'INFINITY' if e == INFINITY else e}, {show_value(p)})," for s, e, p in rows]
+    return "\n".join(lines) or "  (empty)"
 
 
-def show_query(query: Node, indent: str = "  ") -> str:
+def show_query(query: Node) -> str:
     """A query as a tree, inputs below the nodes that read them."""
-    return "\n".join(_tree(query, indent, ""))
+    return "\n".join(_tree(query, "  ", ""))
 
 
 def _tree(node: Node, indent: str, role: str) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
-from thalweg.expr import Column, Expr, col
-from thalweg.plan.expressions import Keys, show_columns
+from thalweg.expr import Column, Expr
+from thalweg.plan.expressions import Keys, show_columns, unchanged
 from thalweg.plan.join_kinds import JOIN_KINDS, JoinKind, join_kind
 from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.families import columns_of
@@ -179,7 +179,7 @@ class Join(KeyedPair):
                 f"group_apply: a {self.how} join inside a group needs its preserved sides to come "
                 "from the group."
             )
-        carried = tuple((key, col(key)) for key in keys)
+        carried = unchanged(keys)
         if kind.left_alone:
             changes["left_only"] = (*self.left_only, *carried)
         if kind.right_alone:

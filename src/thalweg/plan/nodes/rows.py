@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from thalweg.errors import PlanError, TypeMismatchError
-from thalweg.expr import Column, Expr, col, is_monotone_in_start
-from thalweg.plan.expressions import START, Keys, passed_on, show_columns, substitute
+from thalweg.expr import Column, Expr, is_monotone_in_start
+from thalweg.plan.expressions import START, Keys, passed_on, show_columns, substitute, unchanged
 from thalweg.plan.nodes.base import Named, Node
 from thalweg.plan.nodes.families import RowOperator, columns_of
 from thalweg.plan.nodes.schemas import (
@@ -87,7 +87,7 @@ class Projection(RowOperator):
     def group_changes(
         self, keys: tuple[str, ...], partitions: list[tuple[str, ...]]
     ) -> dict[str, Any]:
-        return {"columns": (*self.columns, *((key, col(key)) for key in keys))}
+        return {"columns": (*self.columns, *unchanged(keys))}
 
     @property
     def details(self) -> str:
@@ -123,7 +123,7 @@ class Select(Projection):
         return frozenset().union(*(expr.columns() for _, expr in self.columns))
 
     def carrying(self, columns: tuple[str, ...], below: Callable[[Node], Node]) -> Node | None:
-        further = tuple((name, col(name)) for name in columns)
+        further = unchanged(columns)
         return replace(self, input=below(self.input), columns=(*self.columns, *further))
 
     @cached_property

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from thalweg.expr import Column
+from thalweg.plan.expressions import unchanged
 from thalweg.plan.nodes import Node, Select
 from thalweg.plan.rules.scope import Scope
 
@@ -37,7 +37,7 @@ def _narrow(node: Node, read: frozenset[str]) -> Node:
     keep = [name for name in node.schema.names if name in read] or [_cheapest(node.schema)]
     if len(keep) == len(node.schema.names):
         return node
-    return Select(node, tuple((name, Column(name)) for name in keep))
+    return Select(node, unchanged(keep))
 
 
 def _cheapest(schema: pa.Schema) -> str:

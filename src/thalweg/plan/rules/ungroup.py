@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from thalweg.errors import PlanError
 from thalweg.expr import col
+from thalweg.plan.expressions import unchanged
 from thalweg.plan.nodes import GroupApply, GroupInput, Named, Node, Select, Union, find
 from thalweg.plan.rules.scope import Scope
 
@@ -49,17 +50,20 @@ class _Ungroup:
         below, outer = self.rewrite(node.input)
         self._groups += 1
         inside = {key: f"_group{self._groups}_{key}" for key, _ in node.keys}
-        keyed = Select(below, (*_all(below), *((inside[key], expr) for key, expr in node.keys)))
+        keyed = Select(
+            below,
+            (*unchanged(below.schema.names), *((inside[key], expr) for key, expr in node.keys)),
+        )
         self._done[node.group] = keyed, (*outer, *inside.values())
         inner, _ = self.rewrite(node.inner)
         if node.result is None:
             keys: Named = tuple((key, col(inside[key])) for key, _ in node.keys)
-            rest: Named = tuple((n, col(n)) for n in node.inner.schema.names if n not in inside)
+            rest: Named = unchanged(n for n in node.inner.schema.names if n not in inside)
             columns = (*keys, *rest)
         else:
             names = {f"key_{key}": column for key, column in inside.items()}
             columns = tuple((n, expr.rename(names)) for n, expr in node.result)
-        return Select(inner, (*columns, *((k, col(k)) for k in outer))), outer
+        return Select(inner, (*columns, *unchanged(outer))), outer
 
     def _other(self, node: Node) -> tuple[Node, Partition]:
         if isinstance(node, GroupInput):
@@ -81,8 +85,4 @@ def _in_order(node: Node, names: list[str]) -> Node:
     of the first."""
     if node.schema.names == names:
         return node
-    return Select(node, tuple((name, col(name)) for name in names))
-
-
-def _all(node: Node) -> Named:
-    return tuple((column, col(column)) for column in node.schema.names)
+    return Select(node, unchanged(names))
