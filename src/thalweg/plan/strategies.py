@@ -112,14 +112,14 @@ class Costs:
     rows: float
 
 
-def window_costs(window: HoppingWindow, volume: Volume, unit: UnitCosts = UNIT_COSTS) -> Costs:
+def window_costs(window: HoppingWindow, volume: Volume) -> Costs:
     """
     >>> costs = window_costs(HoppingWindow(10, 1), Volume(tuples=1_000, groups=1))
     >>> costs.panes < costs.wid, costs.differential < costs.panes
     (True, True)
     """
     panes = window.size / window.pane
-    t, g = volume.tuples, volume.groups
+    unit, t, g = UNIT_COSTS, volume.tuples, volume.groups
     below = unit.tuple_in * t / panes + unit.pane_out * g
     return Costs(
         panes=below + unit.pane_in * panes * g,

@@ -103,14 +103,9 @@ def advise(
             f"the share of rows that is to be on time lies between 0 and 1; got {target}."
         )
     reasons: list[str] = []
-    apart = np.zeros(len(times), np.bool_) if keys is None else _wrong_clocks(times, keys)
-    if keys is not None and apart.any():
-        names = sorted({str(key) for key in keys.filter(pa.array(apart)).unique().to_pylist()})
-        reasons.append(
-            f"{int(apart.sum())} rows of {', '.join(names[:5])} have clocks far ahead of all "
-            "others: they were left out"
-        )
-        times = times[~apart]
+    arrived = len(times)
+    if keys is not None:
+        times = _with_right_clocks(times, keys, reasons)
     before = np.maximum.accumulate(np.concatenate([[MIN_TIME], times]))[:-1]
     lateness = np.where(before == MIN_TIME, 0, np.maximum(before - times, 0))
     span = int(times.max() - times.min())
@@ -125,7 +120,7 @@ def advise(
         _point(times, lateness, slack, length) for slack in sorted({0, *shares.values(), *slacks})
     )
     slack, policy = _policy(shares, target, reasons)
-    if apart.any():
+    if len(times) < arrived:
         policy += (
             f', quarantine=quarantine("{duration_text(round_up(max(10 * slack, length)))}",'
             " key=...)"
@@ -173,6 +168,19 @@ def _overtaken(times: Times) -> int:
         newest, times, side="right"
     )  # where something newer had come for the first time
     return int(np.maximum(np.arange(len(times)) - first, 0).max(initial=0))
+
+
+def _with_right_clocks(times: Times, keys: pa.Array, reasons: list[str]) -> Times:
+    """The times without those of rows whose clock must be wrong; such rows become a reason."""
+    apart = _wrong_clocks(times, keys)
+    if not apart.any():
+        return times
+    names = sorted({str(key) for key in keys.filter(pa.array(apart)).unique().to_pylist()})
+    reasons.append(
+        f"{int(apart.sum())} rows of {', '.join(names[:5])} have clocks far ahead of all "
+        "others: they were left out"
+    )
+    return times[~apart]
 
 
 def _wrong_clocks(times: Times, keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from thalweg.expr import Column, call, lit
+from thalweg.expr import Column, Expr, call, lit
 from thalweg.plan.expressions import START
 from thalweg.plan.join_kinds import JOIN_KINDS, JoinName
 from thalweg.plan.join_windows import JoinWindow, ranges, same_window
@@ -137,22 +137,7 @@ def asof_join(
             "in an ASOF JOIN only the right stream has a window: how long before a row may be.",
         )
     pair = Pair.of(left.relation, right.relation, used)
-    later = [condition for condition in conditions if _compares_times(pair, condition)]
-    if len(later) != 1:
-        context.text.refuse_node(
-            right.node,
-            "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= "
-            "b.ts.",
-        )
-    on, where = pair.conditions(
-        context, [condition for condition in conditions if condition is not later[0]]
-    )
-    if where is not None:
-        context.text.refuse_node(
-            right.node,
-            "ASOF JOIN takes only equalities besides the times; filter the streams in subqueries.",
-        )
-    exact = isinstance(later[0], (exp.GTE, exp.LTE))
+    on, exact = _asof_conditions(context, pair, right, conditions)
     within = None if right.stay is None else right.stay.ticks
     with context.text.at(right.node):
         joined = left.relation.stream.points().asof_join(
@@ -174,6 +159,28 @@ def asof_join(
         for field in pairs.fields
     ]
     return Relation(joined, tuple(starts))
+
+
+def _asof_conditions(
+    context: Context, pair: Pair, right: Input, conditions: list[exp.Expr]
+) -> tuple[dict[str, Expr] | None, bool]:
+    """The keys of an ASOF JOIN, and whether rows of the same time match."""
+    times = [condition for condition in conditions if _compares_times(pair, condition)]
+    if len(times) != 1:
+        context.text.refuse_node(
+            right.node,
+            "ASOF JOIN compares the times once, and columns with =: ON a.key = b.key AND a.ts >= "
+            "b.ts.",
+        )
+    on, where = pair.conditions(
+        context, [condition for condition in conditions if condition is not times[0]]
+    )
+    if where is not None:
+        context.text.refuse_node(
+            right.node,
+            "ASOF JOIN takes only equalities besides the times; filter the streams in subqueries.",
+        )
+    return on, isinstance(times[0], (exp.GTE, exp.LTE))
 
 
 def _refuse_points(context: Context, left: Input, right: Input) -> None:

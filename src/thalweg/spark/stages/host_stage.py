@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.stage_runner import StageRunner
 from thalweg.shards.worker.newest import Newest
-from thalweg.spark.stages.processor import STATE, chunk_of, exchange_row, micro_batch_time
-from thalweg.spark.stages.sent_state import sent
+from thalweg.spark.stages.processor import (
+    StageProcessor,
+    chunk_of,
+    exchange_row,
+    micro_batch_time,
+)
 
 __all__ = ["HostProcessor"]
 
@@ -22,17 +25,10 @@ _RUNNERS: Newest[tuple[str, int, int], StageRunner] = Newest(64)
 """Of the newest buckets of this worker; when a host has ended, others take their places."""
 
 
-class HostProcessor(StatefulProcessor):
+class HostProcessor(StageProcessor):
     def __init__(self, spec: HostSpec, stage: int) -> None:
         self._spec = spec
         self._stage = stage
-
-    def init(self, handle: Any) -> None:
-        self.use(handle.getMapState(*STATE), handle)
-
-    def use(self, state: Any, handle: Any) -> None:
-        """The state variable to work with, and the handle with the time."""
-        self._state, self._handle = sent(state), handle
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         chunks: list[Chunk] = []
@@ -58,6 +54,3 @@ class HostProcessor(StatefulProcessor):
         runner = StageRunner(self._spec, self._stage, place[2])
         runner.load(self._state)
         return runner
-
-    def close(self) -> None:
-        pass

@@ -20,7 +20,14 @@ from thalweg.shards.worker.fragment_bucket import FragmentBucket, FragmentSpec
 from thalweg.shards.worker.newest import Newest
 from thalweg.spark.stages.sent_state import sent
 
-__all__ = ["STATE", "FragmentProcessor", "chunk_of", "exchange_row", "micro_batch_time"]
+__all__ = [
+    "STATE",
+    "FragmentProcessor",
+    "StageProcessor",
+    "chunk_of",
+    "exchange_row",
+    "micro_batch_time",
+]
 
 exchange_row = cast(Any, Row(*ExchangeRow._fields))
 """A row of the exchange as Spark takes it."""
@@ -50,9 +57,8 @@ def chunk_of(row: Any) -> Chunk:
     return Chunk.of(row["origin"], row["seq"], row["header"], row["blob"])
 
 
-class FragmentProcessor(StatefulProcessor):
-    def __init__(self, spec: FragmentSpec) -> None:
-        self._spec = spec
+class StageProcessor(StatefulProcessor):
+    """A processor whose only state is the variable `STATE`."""
 
     def init(self, handle: Any) -> None:
         self.use(handle.getMapState(*STATE), handle)
@@ -60,6 +66,14 @@ class FragmentProcessor(StatefulProcessor):
     def use(self, state: Any, handle: Any) -> None:
         """The state variable to work with, and the handle with the time."""
         self._state, self._handle = sent(state), handle
+
+    def close(self) -> None:
+        pass
+
+
+class FragmentProcessor(StageProcessor):
+    def __init__(self, spec: FragmentSpec) -> None:
+        self._spec = spec
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         spec, bucket = self._spec, int(key[0])
@@ -69,6 +83,3 @@ class FragmentProcessor(StatefulProcessor):
         now = micro_batch_time(self._handle)
         for row in stage.rows(map(chunk_of, rows), now, self._state):
             yield form(*row)
-
-    def close(self) -> None:
-        pass
