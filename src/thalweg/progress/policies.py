@@ -170,7 +170,7 @@ def ordered() -> LateBy:
 
 def late_by(time: Duration) -> LateBy:
     """No row comes more than this behind the newest one."""
-    return LateBy(_at_least(0, duration_us(time, what="late_by"), "late_by"))
+    return LateBy(_ticks(time, "late_by"))
 
 
 def late_by_rows(rows: int) -> LateByRows:
@@ -201,24 +201,15 @@ def timer(
     often the timer goes off (by default a quarter of `behind`), `lull` the silence after which it
     does (`behind`). Needs times that are microseconds since the epoch, as the clock has them.
     """
-    ticks = _at_least(0, duration_us(behind, what="timer"), "timer")
-    period = (
-        max(1, ticks // 4)
-        if every is None
-        else _at_least(1, duration_us(every, what="timer, every"), "timer, every")
-    )
-    silence = (
-        ticks
-        if lull is None
-        else _at_least(0, duration_us(lull, what="timer, lull"), "timer, lull")
-    )
-    return Timer(ticks, period, silence)
+    ticks = _ticks(behind, "timer")
+    period = max(1, ticks // 4) if every is None else _ticks(every, "timer, every", least=1)
+    return Timer(ticks, period, ticks if lull is None else _ticks(lull, "timer, lull"))
 
 
 def on_demand(behind: Duration) -> OnDemand:
     """When the answer waits for this source alone, it is asked, and says what the clock says, minus
     `behind`."""
-    return OnDemand(_at_least(0, duration_us(behind, what="on_demand"), "on_demand"))
+    return OnDemand(_ticks(behind, "on_demand"))
 
 
 def quarantine(
@@ -239,12 +230,8 @@ def quarantine(
     if key is None and quorum != 2:
         raise PlanError("quarantine: quorum= counts keys; give key= too.")
     return Quarantine(
-        _at_least(0, duration_us(ahead, what="quarantine, ahead"), "quarantine, ahead"),
-        (
-            None
-            if behind is None
-            else _at_least(0, duration_us(behind, what="quarantine, behind"), "quarantine, behind")
-        ),
+        _ticks(ahead, "quarantine, ahead"),
+        None if behind is None else _ticks(behind, "quarantine, behind"),
         key,
         _at_least(2, quorum, "quarantine, quorum"),
         _at_least(0, hold, "quarantine, hold"),
@@ -255,6 +242,10 @@ def _at_least(least: int, value: object, what: str) -> int:
     if not isinstance(value, int) or value < least:
         raise PlanError(f"{what} must be {least} or more; got {value!r}.")
     return value
+
+
+def _ticks(value: Duration, what: str, *, least: int = 0) -> int:
+    return _at_least(least, duration_us(value, what=what), what)
 
 
 def policies_of(progress: Policy | Sequence[Policy] | None, where: str) -> tuple[Policy, ...]:
