@@ -255,8 +255,8 @@ def _bytes(size: int) -> str:
     """
     if size < 1024:
         return f"{size} bytes"
-    for unit in ("KiB", "MiB", "GiB"):
-        size_in = size / 1024 ** (("KiB", "MiB", "GiB").index(unit) + 1)
-        if size_in < 1024 or unit == "GiB":
-            return f"{size_in:.1f} {unit}"
-    return f"{size} bytes"
+    value, unit = size / 1024, "KiB"
+    for larger in ("MiB", "GiB"):
+        if value >= 1024:
+            value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"

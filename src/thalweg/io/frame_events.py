@@ -7,7 +7,7 @@ import pyarrow as pa
 from thalweg.errors import UnknownColumnError
 from thalweg.io.events import events as tick_events
 from thalweg.io.frames import table_of
-from thalweg.model.clocks import clock_type, time_column
+from thalweg.model.clocks import clock_type, with_times
 from thalweg.model.time import Duration
 
 __all__ = ["events"]
@@ -38,12 +38,7 @@ def events(
         raise UnknownColumnError(start, table.schema.names, where)
     stamped = _with_stamps(table, (start, end))
     rows = tick_events(stamped, start, end, duration=duration, keep_times=keep_times, where=where)
-    clock = clock_type(table.schema.field(start).type)
-    if clock is None:
-        return rows
-    for at, name in enumerate(("_start", "_end")):
-        rows = rows.set_column(at, name, time_column(rows.column(name).to_numpy(), clock))
-    return rows
+    return with_times(rows, ("_start", "_end"), clock_type(table.schema.field(start).type))
 
 
 def _with_stamps(table: pa.Table, names: tuple[str | None, ...]) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from thalweg.errors import require_package
 from thalweg.model.batch import Batch
 from thalweg.model.cht import table_of_batches
-from thalweg.model.clocks import Clock, shown_time, time_column, time_value
+from thalweg.model.clocks import Clock, shown_time, time_value, with_times
 from thalweg.model.element_batches import elements_of
 from thalweg.model.elements import Adjust, Cti, Element, Insert, Payload
 from thalweg.model.python_rows import python_rows
@@ -118,13 +118,7 @@ class Answers(_Answers[AnswerRow]):
 
     def to_arrow(self) -> pa.Table:
         """As an Arrow table."""
-        table = self._ticks
-        if self.clock is None:
-            return table
-        for at, name in enumerate(("_start", "_end")):
-            ticks = table.column(name).to_numpy()
-            table = table.set_column(at, name, time_column(ticks, self.clock))
-        return table
+        return with_times(self._ticks, ("_start", "_end"), self.clock)
 
     def _make(self) -> list[AnswerRow]:
         clock = self.clock
@@ -145,12 +139,7 @@ class Changelog(_Answers[Element]):
     def to_arrow(self) -> pa.Table:
         """As an Arrow table."""
         table = Batch.concat(self._batches, self._schema).to_table()
-        if self.clock is None:
-            return table
-        for at, name in ((1, "_start"), (2, "_end"), (3, "_new_end")):
-            ticks = table.column(name).to_numpy()
-            table = table.set_column(at, name, time_column(ticks, self.clock))
-        return table
+        return with_times(table, ("_start", "_end", "_new_end"), self.clock)
 
     def _make(self) -> list[Element]:
         return [

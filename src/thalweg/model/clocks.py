@@ -8,7 +8,7 @@ null there. Without a clock, times are the whole numbers that they were given as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -32,6 +32,7 @@ __all__ = [
     "shown_time",
     "time_column",
     "time_value",
+    "with_times",
     "zone_named",
 ]
 
@@ -87,6 +88,15 @@ def time_column(ticks: Times, clock: Clock) -> pa.Array:
         return pa.array(ticks)
     endless = ticks == INFINITY
     return pa.array(np.where(endless, 0, ticks), pa.int64(), mask=endless).cast(clock)
+
+
+def with_times(table: pa.Table, names: Iterable[str], clock: Clock) -> pa.Table:
+    """The table with these columns of ticks in the type of a clock."""
+    for name in () if clock is None else names:
+        ticks = table.column(name).to_numpy()
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, time_column(ticks, clock))
+    return table
 
 
 def time_value(ticks: int, clock: Clock) -> int | datetime | None:
