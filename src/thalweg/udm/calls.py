@@ -21,7 +21,7 @@ from thalweg.udm.cells import Cells
 from thalweg.udm.events import Window
 from thalweg.udm.module import Module, Params
 from thalweg.udm.results import Answers, Collector, WrongResult
-from thalweg.udm.shapes import changed, require_shape, slicer
+from thalweg.udm.shapes import changed, require_shape, slicer, with_lifetimes
 
 __all__ = ["Caller", "Failures"]
 
@@ -156,18 +156,15 @@ class Caller:
         if self.module.is_aggregate:
             (value,) = answers.payload.column(0).to_pylist()
             return value
-        times = [pa.array(answers.start), pa.array(answers.end)]
-        return pa.Table.from_arrays(
-            [*answers.payload.columns, *times], names=[*self.outputs.names, "_start", "_end"]
-        )
+        stamped = with_lifetimes(answers.payload, answers.start, answers.end)
+        return pa.Table.from_batches([stamped])
 
     def _answers(self, cells: Cells) -> Answers:
         own, size = self._self, len(cells)
         rows = cells.rows
         windows: tuple[Rows, ...] = ()
         if self._timed:
-            columns = [*rows.columns, pa.array(cells.row_start), pa.array(cells.row_end)]
-            rows = pa.RecordBatch.from_arrays(columns, names=[*rows.schema.names, "_start", "_end"])
+            rows = with_lifetimes(rows, cells.row_start, cells.row_end)
             windows = (
                 pa.RecordBatch.from_arrays(
                     [pa.array(cells.start), pa.array(cells.end)], names=["start", "end"]

@@ -19,7 +19,7 @@ from thalweg.model.rows import Rows
 from thalweg.model.time import Times
 from thalweg.udm.events import Event
 
-__all__ = ["changed", "require_shape", "slicer"]
+__all__ = ["changed", "require_shape", "slicer", "with_lifetimes"]
 
 Slice = Callable[[int, int], Any]
 """The rows from one position up to another, as the module takes them."""
@@ -39,16 +39,12 @@ def require_shape(takes: str, where: str) -> None:
 def slicer(takes: str, rows: Rows, start: Times | None, end: Times | None) -> Slice:
     """How to cut these rows. With times, the module sees lifetimes: events, or the columns `_start`
     and `_end`."""
-    timed = start is not None and end is not None
     if takes == "values":
         return _items(_values(rows), start, end)
     if takes == "rows":
         return _items([MappingProxyType(row) for row in rows.to_pylist()], start, end)
-    if timed:
-        rows = pa.RecordBatch.from_arrays(
-            [*rows.columns, pa.array(start), pa.array(end)],
-            names=[*rows.schema.names, "_start", "_end"],
-        )
+    if start is not None and end is not None:
+        rows = with_lifetimes(rows, start, end)
     if takes == "numpy":
         return _arrays(rows)
     table = pa.Table.from_batches([rows])
@@ -61,6 +57,14 @@ def slicer(takes: str, rows: Rows, start: Times | None, end: Times | None) -> Sl
 
     whole = polars.from_arrow(table)
     return lambda begin, stop: whole.slice(begin, stop - begin)
+
+
+def with_lifetimes(rows: Rows, start: Times, end: Times) -> Rows:
+    """The rows with their lifetimes as the columns `_start` and `_end`."""
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, pa.array(start), pa.array(end)],
+        names=[*rows.schema.names, "_start", "_end"],
+    )
 
 
 def _values(rows: Rows) -> list[Any]:
