@@ -30,7 +30,7 @@ from thalweg.operators.merging.chains import ABSENT, distinct_digests, left_ends
 from thalweg.operators.merging.changes import Changes
 from thalweg.operators.merging.digest_table import grown
 from thalweg.operators.merging.kernel import MergeKernel
-from thalweg.operators.merging.level import MergeInput, MergeLevel, Outlook
+from thalweg.operators.merging.level import MergeContext, MergeInput, MergeLevel
 from thalweg.operators.merging.slot_ranges import listed, part_of, where
 from thalweg.operators.merging.top_tier import TopTier
 from thalweg.operators.rows.in_order import canonical_order
@@ -93,15 +93,15 @@ class SeparateLevel(MergeLevel):
     def attach(self, member: MergeInput) -> None:
         self.inputs[member.column] = _Index(self.schema)
 
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
         del self.inputs[member.column]
 
-    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+    def update(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
         if not len(batch):
             return
         own = self.inputs[member.column]
         digests = digest_rows([*batch.payload.columns, batch.start], len(batch))
-        fresh = batch.start >= outlook.settled
+        fresh = batch.start >= context.settled
         shown_before = self.out.top.table.find(digests) >= 0
         wanted = fresh | shown_before | (own.top.table.find(digests) >= 0)
         taken = batch.filter(wanted)
@@ -114,7 +114,7 @@ class SeparateLevel(MergeLevel):
             self.out.put(shown, left_ends(shown))
             self._new = Batch(shown.payload, shown.start, left_ends(shown))
 
-    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
+    def advance(self, leader: MergeInput, time: int, context: MergeContext) -> Batch:
         slots = listed(self.out.top.reach(time))
         led = self.inputs[leader.column]
         found = led.top.table.find(
@@ -123,7 +123,7 @@ class SeparateLevel(MergeLevel):
         in_end = np.where(found >= 0, led.end[found], ABSENT)
         out_end = self.out.end[slots]
         have, shown = in_end != ABSENT, out_end != ABSENT
-        free = self.out.top.start[slots] >= outlook.settled
+        free = self.out.top.start[slots] >= context.settled
         vanish = shown & ~have & free
         move = have & shown & (in_end != out_end) & ((in_end < time) | (out_end < time))
         changes = Changes()
@@ -140,11 +140,11 @@ class SeparateLevel(MergeLevel):
         return Batch.concat([new, batch], self.schema)
 
     def advance_groups(
-        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+        self, leader: MergeInput, times: Mapping[Scope, int], context: MergeContext
     ) -> Batch:
         raise NotImplementedError("a baseline takes promises for all groups only")
 
-    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+    def show(self, member: MergeInput, context: MergeContext) -> Batch:
         new, self._new = self._new, Batch.empty(self.schema)
         return new
 

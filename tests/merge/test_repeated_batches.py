@@ -19,7 +19,7 @@ from thalweg.operators.merging.chains import distinct_digests
 from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.kernel import MergeKernel
 from thalweg.operators.merging.keyed import KeyedLevel
-from thalweg.operators.merging.level import MergeInput, Outlook
+from thalweg.operators.merging.level import MergeContext, MergeInput
 from thalweg.operators.merging.payloads import Payloads
 from thalweg.operators.merging.sent_starts import SentStarts
 from thalweg.operators.merging.slot_ranges import Slots, listed
@@ -36,9 +36,9 @@ class Compared(KeyedLevel):
     found = 0
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+        self, member: MergeInput, batch: Batch, positions: Slots | None, context: MergeContext
     ) -> Slots | None:
-        slots = super()._repeated(member, batch, positions, outlook)
+        slots = super()._repeated(member, batch, positions, context)
         self.found += slots is not None
         return slots
 
@@ -47,7 +47,7 @@ class Searched(KeyedLevel):
     """Looks for every row."""
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+        self, member: MergeInput, batch: Batch, positions: Slots | None, context: MergeContext
     ) -> Slots | None:
         return None
 
@@ -55,7 +55,7 @@ class Searched(KeyedLevel):
 class Digested(Searched):
     """Makes the digest of every row when it comes."""
 
-    def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
+    def _after_all(self, batch: Batch, context: MergeContext) -> bool:
         return False
 
 

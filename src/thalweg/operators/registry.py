@@ -13,7 +13,7 @@ from thalweg.operators.base import Operator
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.joining.build import join_kernel
 from thalweg.operators.joining.clip_by import ClipByKernel
-from thalweg.operators.merging.build import merge_kernel
+from thalweg.operators.merging.kernel import merge_kernel
 from thalweg.operators.merging.named_inputs import merged_source_kernel
 from thalweg.operators.patterns.chronicle import ChronicleKernel
 from thalweg.operators.patterns.detect import DetectKernel

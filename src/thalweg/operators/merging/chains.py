@@ -1,4 +1,5 @@
-"""The elements of a batch, row by row: what each expects of its input, and what it leaves there."""
+"""The elements of a batch as a chain of changes to each row: the end that an element expects the
+row to have, and the end that the row has after it."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ ABSENT: int = -(2**63)
 """The end of a row that is not there."""
 
 _MANY = 1_000
-"""From so many digests on a sort of all of them is worth avoiding."""
+"""From this number of digests on it is worth avoiding to sort all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """`before[i]` is the end that element i finds, by the elements before it or, for the first one
-    of a row, by `current`. `last` are the positions of the last element of each row, in order."""
+    """`before[i]` is the end of the row before element i: after the element before it, or for the
+    first element of a row the `current` end. `last` has the position of each row's last element, in
+    order."""
 
     before: Times
     last: Codes
@@ -49,7 +51,7 @@ def left_ends(batch: Batch) -> Times:
 
 
 def chain(keys: Codes, current: Times, after: Times, size: int) -> Chained:
-    """Links the elements of each row. `keys` name the rows, below `size`."""
+    """Link the elements of each row. `keys[i]` is the row of element i, a number below `size`."""
     count = len(keys)
     scratch = np.empty(size, np.int64)
     numbers = np.arange(count)
@@ -66,7 +68,7 @@ def chain(keys: Codes, current: Times, after: Times, size: int) -> Chained:
 
 
 def _differ(words: npt.NDArray[np.uint64]) -> bool:
-    """Whether all words differ, by sorting only those that share a place in a table with others."""
+    """Whether all words differ. Only words that share a place of a hash table are sorted."""
     size = 1 << (4 * len(words)).bit_length()
     places = words.view(np.int64) & np.int64(size - 1)
     numbers = np.arange(len(words), dtype=np.int32)
@@ -81,7 +83,8 @@ def _differ(words: npt.NDArray[np.uint64]) -> bool:
 
 
 def distinct_digests(digests: Digests) -> tuple[Codes, Codes]:
-    """The position of the first of each digest, and the code of each one: its place among those."""
+    """The position of the first occurrence of each distinct digest, in order, and for every digest
+    the index of its value among them."""
     if len(digests) > _MANY and _differ(digests.low):
         numbers = np.arange(len(digests))
         return numbers, numbers

@@ -1,5 +1,5 @@
-"""The changes of counts that the elements of a batch make: at a slot, one row more or less with
-some end. An adjust takes a row from its old end before it gives one to the new end."""
+"""The elements of a batch as changes of counts by slot and end. An adjust is a removal at the old
+end, then an addition at the new end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CountMoves"]
 
 @dataclass(frozen=True, slots=True)
 class CountMoves:
-    """By element, but first all that take a row; see `first_unfounded`."""
+    """Parallel columns, all removals before all additions."""
 
     slots: Codes
     ends: Times
@@ -28,19 +28,20 @@ class CountMoves:
 
     @classmethod
     def of_batch(cls, batch: Batch, slots: Codes) -> CountMoves:
-        """Of the elements of a batch by their slots, without those that have none (-1)."""
+        """The changes of a batch, whose elements have these slots; those without one (-1) are left
+        out."""
         held = np.flatnonzero(slots >= 0)
         if batch.is_adjust is None or batch.new_end is None:
             here = held[batch.end[held] > batch.start[held]]
             return cls(slots[here], batch.end[here], np.ones(len(here), np.int64), here)
-        leaving = held[batch.is_adjust[held]]
-        last = np.where(batch.is_adjust, batch.new_end, batch.end)
-        coming = held[last[held] > batch.start[held]]
-        which = np.concatenate([leaving, coming])
-        ends = np.concatenate([batch.end[leaving], last[coming]])
-        weights = np.ones(len(which), np.int64)
-        weights[: len(leaving)] = -1
-        return cls(slots[which], ends, weights, which)
+        removed = held[batch.is_adjust[held]]
+        last_end = np.where(batch.is_adjust, batch.new_end, batch.end)
+        added = held[last_end[held] > batch.start[held]]
+        elements = np.concatenate([removed, added])
+        ends = np.concatenate([batch.end[removed], last_end[added]])
+        weights = np.ones(len(elements), np.int64)
+        weights[: len(removed)] = -1
+        return cls(slots[elements], ends, weights, elements)
 
     def filter(self, mask: Bools) -> CountMoves:
         return CountMoves(
@@ -48,14 +49,14 @@ class CountMoves:
         )
 
     def without_unknown(self, counts: EndCounts) -> CountMoves:
-        """Without those that take a row which is not counted and does not come in this batch."""
-        leaving = self.weights < 0
+        """Without removals of rows that are neither counted nor added by this batch."""
+        removed = self.weights < 0
         counted = counts.count(self.slots, self.ends) > 0
-        return self.filter(~leaving | counted | np.isin(self.slots, self.slots[~leaving]))
+        return self.filter(~removed | counted | np.isin(self.slots, self.slots[~removed]))
 
     def first_unfounded(self, counts: EndCounts, capacity: int) -> int:
-        """The position of the first element that takes a row which is not there then; -1 if there
-        is none. Slots from `capacity` on are of rows that come with this batch."""
+        """The position of the first element that removes a row which is not there by then; -1 if
+        there is none. Slots from `capacity` on are of rows that this batch adds."""
         if not len(self.slots):
             return -1
         turns = 2 * self.elements + (self.weights > 0)

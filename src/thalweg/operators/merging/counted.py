@@ -1,26 +1,28 @@
 """R4: any order, any elements, and the table is a multiset.
 
     in3t    top tier     every live payload and start once (`top_tier`)
-            second tier  by input, and for the output, how many rows it has there; columns
-            third tier   by input, and for the output, how often each end occurs (`end_counts`)
+            second tier  for each input and the output: how many copies of the row; columns
+            third tier   for each input and the output: how often each end occurs (`end_counts`)
 
-Meaning: the table of the input that leads, as a bag. An insert is shown when its input then has
-more rows of that payload and start than the output. Before the output promises `t`, for each
-payload and start before `t`:
+Meaning: the table of the input that leads, as a multiset. An insert is shown, that is inserted into
+the output, when its input then has more copies of the row than the output. Before the output
+promises `t`, for each payload and start before `t`:
 
     the output has as many rows as the input that leads (AdjustOutputCount), and
     it has each end before `t` as often (AdjustOutput),
 
-with the fewest adjusts. Let `S` be the rows that the output has too many, by end, and `D` those it
-has too few, each ordered with the ends before `t` first. Rows of `S` before `t` must go and those
-of `D` before `t` must come; the others may stay as they are. So the rows of S before t, then as
-many new rows as are missing, then the rest of S, become, one to one, the rows of D before t, then
-as many removals as there are rows too many, then the rest of D; and of these pairs only as many are
-carried out as there are rows that must go or must come, whichever are more. No fewer changes will
-do: each change touches one row of either side.
+with the fewest adjusts. Let `S` be the copies that the output has too many, by end, and `D` those
+it has too few, each ordered with the ends before `t` first. Ends of `S` before `t` must vanish and
+those of `D` before `t` must appear; the others may stay as they are. Then pair, in this order,
 
-Line 15 of the document's Algorithm R4 counts up and down at the same end; a count moves from the
-old end to the new one.
+    the ends of S before t, one insert for each missing copy, the other ends of S     with
+    the ends of D before t, one removal for each surplus copy, the other ends of D
+
+and carry out as many pairs as there are ends that must vanish, or must appear, whichever are more.
+Fewer changes will not do: each change touches one copy of either side.
+
+Line 15 of the document's Algorithm R4 counts up and down at the same end; here a count moves from
+the old end to the new one.
 
 State: as R3, and 60 bytes for each end of a row in an input.
 """
@@ -48,8 +50,8 @@ from thalweg.operators.merging.identity import Identity
 from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.level import (
     Alignment,
+    MergeContext,
     MergeInput,
-    Outlook,
     first_row,
     show_end,
 )
@@ -61,7 +63,8 @@ from thalweg.state.pages import Pages, read_pages
 __all__ = ["CountedLevel"]
 
 _OUTPUT, _KEPT = -1, -2
-"""Saved counts are of an input, by its column, of the output, or of what inputs that left had."""
+"""The numbers of tiers of counts that are no input's column: the output, and the kept rows of
+inputs that have left."""
 
 
 class CountedLevel(IndexedLevel):
@@ -71,11 +74,18 @@ class CountedLevel(IndexedLevel):
         super().__init__(schema, identity)
         self.out = EndCounts()
         self.counts: list[EndCounts] = []
+        """By column of an input."""
         self.kept: EndCounts | None = None
+        """With `missing="keep"`: rows that inputs which have left can no longer remove."""
         self.end_pages = Pages()
 
+    def _tiers(self) -> dict[int, EndCounts]:
+        """All counts, by number of the tier."""
+        kept = {} if self.kept is None else {_KEPT: self.kept}
+        return {_OUTPUT: self.out, **dict(enumerate(self.counts)), **kept}
+
     def take_over(self, top: TopTier, settled: SettledRows, ends: EndColumns) -> None:
-        """Go on with the index of a merge at R3, its ends as entries of the third tier."""
+        """Take over the index of a merge at R3, whose ends become entries of the third tier."""
         self.top, self.settled = top, settled
         used = top.used()
         self.pages.touch(used)
@@ -103,26 +113,26 @@ class CountedLevel(IndexedLevel):
         return counts
 
     def _grow(self) -> None:
-        for counts in (self.out, *self.counts, *([] if self.kept is None else [self.kept])):
+        for counts in self._tiers().values():
             counts.grow(self.top.capacity)
 
     def attach(self, member: MergeInput) -> None:
         while len(self.counts) <= member.column:
             self._attach()
 
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
-        if outlook.policy.keeps_all:
-            self._keep(member, outlook)
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
+        if context.policy.keeps_all:
+            self._keep(member, context)
         self.end_pages.touch(np.flatnonzero(self.counts[member.column].total))
         self.counts[member.column] = self._no_counts()
-        self.release(outlook)
+        self.release(context)
 
-    def _keep(self, member: MergeInput, outlook: Outlook) -> None:
+    def _keep(self, member: MergeInput, context: MergeContext) -> None:
         counts = self.counts[member.column]
         self.kept = self._no_counts() if self.kept is None else self.kept
         used = self.top.used()
-        used = used[outlook.is_final(member, used, self.top.start[used])]
-        # of inputs that have left, each row is as the one had it that had it most often
+        used = used[context.is_final(member, used, self.top.start[used])]
+        # of inputs that have left, the one with the most copies of a row counts
         replaced = used[counts.total[used] > self.kept.total[used]]
         self.kept.remove(replaced)
         at, end, count = counts.of(replaced)
@@ -131,28 +141,28 @@ class CountedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # a batch
 
-    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+    def update(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
         self._touched = slice(0, 0)
         arrived = len(batch)
-        positions = self._not_settled(batch, outlook)
+        positions = self._not_settled(batch, context)
         batch = batch if positions is None else elements_at(batch, positions)
         if not len(batch):
             member.ignored += arrived
             return
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.find(digests)
-        settled = (slots < 0) & (batch.start < outlook.settled_of(batch))
+        settled = (slots < 0) & (batch.start < context.settled_of(batch))
         unknown = slots < 0
-        ignored = self._ignored(member, batch, slots, settled, outlook)
+        ignored = self._ignored(member, batch, slots, settled, context)
         slots[ignored] = -1
         fresh = np.flatnonzero(unknown & ~ignored)
         first, codes = distinct_digests(digests.take(fresh))
         self._check(member, batch, slots, fresh, codes)
         member.ignored += arrived - len(batch) + int(np.count_nonzero(settled))
         self.operations += len(batch)
-        slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
+        slots[fresh] = self._add(batch, digests, fresh[first], settled, context)[codes]
         moves, counts = CountMoves.of_batch(batch, slots), self.counts[member.column]
-        if member.since > MIN_TIME:  # what was inserted before it joined is not counted
+        if member.since > MIN_TIME:  # rows from before it joined are not counted
             moves = moves.without_unknown(counts)
         counts.add(moves.slots, moves.ends, moves.weights)
         self._touched = as_slice(distinct(moves.slots))
@@ -161,7 +171,7 @@ class CountedLevel(IndexedLevel):
     def _check(
         self, member: MergeInput, batch: Batch, slots: Codes, fresh: Codes, codes: Codes
     ) -> None:
-        """Every adjust finds its row: at each place of the batch no count is below zero."""
+        """Refuse a batch with an adjust of a row that the input does not have by then."""
         if batch.is_adjust is None or member.since > MIN_TIME:
             return
         keys = slots.copy()
@@ -179,30 +189,26 @@ class CountedLevel(IndexedLevel):
     # a promise
 
     def _align(self, rows: Alignment) -> Batch:
-        leader, slots, outlook = rows.leader, listed(rows.slots), rows.outlook
+        leader, slots, context = rows.leader, listed(rows.slots), rows.context
         # ends before the output's CTI are settled, and an input that joined later may lack them
         settled = np.broadcast_to(rows.settled, len(slots))
         time = np.broadcast_to(rows.time, len(slots))
-        wanted = _from(self._wanted(leader, slots, outlook), settled)
+        wanted = _from(self._wanted(leader, slots, context), settled)
         shown = _from(self.out.of(slots), settled)
         self.operations += len(wanted[0]) + len(shown[0])
         free = self.top.start[slots] >= settled
-        if not outlook.policy.keeps_all:
-            outlook.left_out += self._left_out(leader, slots[free], outlook)
+        if not context.policy.keeps_all:
+            context.left_out += self._left_out(leader, slots[free], context)
         plan = fewest_adjusts(len(slots), wanted, shown, time)
-        illegal = ~free[plan.row] & (
-            (plan.end == ABSENT)
-            | (plan.new_end == ABSENT)
-            | (np.minimum(plan.end, plan.new_end) < settled[plan.row])
-        )
-        if illegal.any():
-            self._disagree(leader, slots[plan.row[illegal]], outlook)
-            plan = plan.filter(~illegal)
+        legal = plan.legal(free, settled)
+        if not legal.all():
+            self._disagree(leader, slots[plan.row[~legal]], context)
+            plan = plan.filter(legal)
         return self._carry_out(slots[plan.row], plan.end, plan.new_end)
 
-    def _left_out(self, leader: MergeInput, slots: Codes, outlook: Outlook) -> int:
-        """How many more rows than the leader the input has that has most, of each of these."""
-        most = np.max([self.counts[each.column].total[slots] for each in outlook.inputs], axis=0)
+    def _left_out(self, leader: MergeInput, slots: Codes, context: MergeContext) -> int:
+        """By how many copies of these rows the leader has fewer than the input with the most."""
+        most = np.max([self.counts[each.column].total[slots] for each in context.inputs], axis=0)
         return int((most - self.counts[leader.column].total[slots]).sum())
 
     def _row_counts(self, slots: Codes) -> Codes:
@@ -223,11 +229,11 @@ class CountedLevel(IndexedLevel):
         return f"the ends {', '.join(map(show_end, shown))}" if shown else "no such row"
 
     def _wanted(
-        self, leader: MergeInput, slots: Codes, outlook: Outlook
+        self, leader: MergeInput, slots: Codes, context: MergeContext
     ) -> tuple[Codes, Times, Codes]:
-        if not outlook.policy.keeps_all:
+        if not context.policy.keeps_all:
             return self.counts[leader.column].of(slots)
-        members = sorted(outlook.inputs, key=lambda member: -member.promise)
+        members = sorted(context.inputs, key=lambda member: -member.promise)
         choices = [self.counts[member.column] for member in members]
         choices += [] if self.kept is None else [self.kept]
         most = np.max([counts.total[slots] for counts in choices], axis=0)
@@ -245,55 +251,48 @@ class CountedLevel(IndexedLevel):
         )
 
     def _carry_out(self, slots: Codes, end: Times, new_end: Times) -> Batch:
-        """Adjusts of the output: without an end a row comes, without a new end it goes."""
+        """Change the output as an `AdjustPlan` says: an absent end inserts a row, an absent new end
+        removes it."""
         changes = Changes()
-        comes, goes = end == ABSENT, new_end == ABSENT
-        start = self.top.start[slots]
-        moves = ~comes
-        target = np.where(goes, start, new_end)
-        changes.adjust(slots[moves], end[moves], target[moves])
-        changes.insert(slots[comes], new_end[comes])
+        inserts, removes = end == ABSENT, new_end == ABSENT
+        adjusts, target = ~inserts, np.where(removes, self.top.start[slots], new_end)
+        changes.adjust(slots[adjusts], end[adjusts], target[adjusts])
+        changes.insert(slots[inserts], new_end[inserts])
         weight = np.ones(len(slots), np.int64)
-        self.out.add(slots[moves], end[moves], -weight[moves])
-        self.out.add(slots[~goes], new_end[~goes], weight[~goes])
+        self.out.add(slots[adjusts], end[adjusts], -weight[adjusts])
+        self.out.add(slots[~removes], new_end[~removes], weight[~removes])
         self.end_pages.touch(slots)
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
     def _forget(self, slots: Slots) -> None:
         slots = listed(slots)
         self.end_pages.touch(slots)
-        for counts in (self.out, *self.counts):
+        for counts in self._tiers().values():
             counts.remove(slots)
-        if self.kept is not None:
-            self.kept.remove(slots)
 
     # ------------------------------------------------------------------------------------------
     # policies
 
-    def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
+    def _show(self, member: MergeInput, slots: Slots, context: MergeContext) -> Batch:
         slots = listed(slots)
         if not len(slots):
             return Batch.empty(self.schema)
-        policy = outlook.policy
-        settled = np.broadcast_to(outlook.settled_at(slots), len(slots))
+        policy = context.policy
+        settled = np.broadcast_to(context.settled_at(slots), len(slots))
         free = self.top.start[slots] >= settled
-        if outlook.follows(member):
+        if context.follows(member):
             wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
             plan = fewest_adjusts(len(slots), wanted, shown, INFINITY, exactly=True)
-            comes, goes = plan.end == ABSENT, plan.new_end == ABSENT
-            lowest = np.minimum(
-                np.where(comes, INFINITY, plan.end), np.where(goes, INFINITY, plan.new_end)
-            )
-            legal = free[plan.row] | (~comes & ~goes & (lowest >= settled[plan.row]))
-            if not self._may_insert(member, outlook):
-                legal &= ~comes
+            legal = plan.legal(free, settled)
+            if not self._may_insert(member, context):
+                legal &= ~plan.inserts
             plan = plan.filter(legal)
             return self._carry_out(slots[plan.row], plan.end, plan.new_end)
-        if not self._may_insert(member, outlook):
+        if not self._may_insert(member, context):
             return Batch.empty(self.schema)
         missing = self.counts[member.column].total[slots] - self.out.total[slots]
         if policy.insert == "share":
-            members = [other.column for other in outlook.inputs]
+            members = [other.column for other in context.inputs]
             needed = int(np.ceil(policy.share * len(members)))
             ranked = np.sort([self.counts[column].total[slots] for column in members], axis=0)
             missing = np.minimum(missing, ranked[-needed] - self.out.total[slots])
@@ -302,14 +301,14 @@ class CountedLevel(IndexedLevel):
         return self._carry_out(chosen, np.full(len(chosen), ABSENT), ends)
 
     def _newest(self, member: MergeInput, slots: Codes, missing: Codes) -> tuple[Codes, Times]:
-        """For each slot as many of the input's ends as the output lacks: first those that the
-        output does not have, of these the latest."""
+        """For each slot `missing` of the input's ends that the output lacks, the latest ones, in
+        parallel columns."""
         wanted, shown = self.counts[member.column].of(slots), self.out.of(slots)
         at, end, more = differences(shown, wanted)
         surplus = more > 0
         at = np.repeat(at[surplus], more[surplus])[::-1]
         end = np.repeat(end[surplus], more[surplus])[::-1]
-        # `at` falls from here on; the rank of each within its slot is its distance to the first
+        # `at` descends from here on; the rank within a slot is the distance to its first entry
         first = np.ones(len(at), np.bool_)
         first[1:] = at[1:] != at[:-1]
         begins = np.maximum.accumulate(np.where(first, np.arange(len(at)), 0))
@@ -335,9 +334,7 @@ class CountedLevel(IndexedLevel):
         )
 
     def _saved_ends(self, slots: Codes) -> Rows:
-        tiers = [(_OUTPUT, self.out), *enumerate(self.counts)]
-        tiers += [] if self.kept is None else [(_KEPT, self.kept)]
-        parts = [(tier, *counts.of(slots)) for tier, counts in tiers]
+        parts = [(tier, *counts.of(slots)) for tier, counts in self._tiers().items()]
         columns = [
             np.concatenate([np.full(len(at), tier) for tier, at, *_ in parts]),
             np.concatenate([slots[at] for _, at, *_ in parts]),
@@ -357,7 +354,7 @@ class CountedLevel(IndexedLevel):
         if not pages:
             return
         slots, is_open = self._restore_rows(pages)
-        tiers = {_OUTPUT: self.out, **dict(enumerate(self.counts))}
+        tiers = self._tiers()
         for page in read_pages(slices, "ends"):
             tier, slot, end, count = (np.array(column.to_numpy()) for column in page.columns)
             for number in np.unique(tier).tolist():
@@ -373,13 +370,13 @@ class CountedLevel(IndexedLevel):
 
 
 def _count_ends(counts: EndCounts, slots: Codes, ends: Times) -> None:
-    """Count the ends of rows, each once; ABSENT is none."""
+    """Count the end of each row once, if it is not ABSENT."""
     there = ends != ABSENT
     counts.add(slots[there], ends[there], np.ones(int(there.sum()), np.int64))
 
 
 def _latest(counts: EndCounts, slots: Codes) -> Times:
-    """The last end of each row; ABSENT where there is none."""
+    """The last end of each row; ABSENT where it has none."""
     at, end, _ = counts.of(slots)
     latest = np.full(len(slots), ABSENT)
     np.maximum.at(latest, at, end)
@@ -387,7 +384,7 @@ def _latest(counts: EndCounts, slots: Codes) -> Times:
 
 
 def _from(counted: tuple[Codes, Times, Codes], time: Times) -> tuple[Codes, Times, Codes]:
-    """Entries whose end is at the time of their row or later."""
+    """The entries whose end is at or after the time of their row."""
     row, end, count = counted
     later = end >= time[row]
     return (row, end, count) if later.all() else (row[later], end[later], count[later])

@@ -24,11 +24,11 @@ ABSENT_SLOT = -1
 _EMPTY, _DELETED = -1, -2
 _SMALLEST = 64
 _LARGE = 8
-"""Of so large a part of all slots it matters that they lie together."""
+"""Slots for a batch should be consecutive if they are at least an eighth of all slots."""
 
 
 class DigestTable:
-    """Slots by digest. Slots are small numbers that the table hands out and takes back.
+    """Slots by digest. Slots are small numbers that the table assigns and reuses.
 
     >>> from thalweg.model.digests import digest_rows
     >>> table = DigestTable()
@@ -44,16 +44,16 @@ class DigestTable:
         self.low = np.zeros(_SMALLEST, np.uint64)
         self._place = np.zeros(_SMALLEST, np.int32)
         self.linked: Bools = np.zeros(_SMALLEST, np.bool_)
-        """By slot: its digest is found."""
+        """By slot: whether a lookup of its digest finds it."""
         self._free: Codes = np.arange(_SMALLEST)
-        """A ring: slots are handed out in the order in which they were taken back, so that rows
-        that come and go together lie together, and what lies together is read faster."""
+        """A ring buffer: free slots are reused in the order in which they were freed, so that rows
+        that are added and removed together have consecutive slots, which are read faster."""
         self._next_free = 0
         self._free_count = _SMALLEST
         self._table: npt.NDArray[np.int32] = np.full(4 * _SMALLEST, _EMPTY, np.int32)
         self._deleted = 0
         self.operations = 0
-        """Places that were looked at, for measuring."""
+        """Places that were looked at, for measurements."""
 
     def __len__(self) -> int:
         return len(self.low) - self._free_count
@@ -99,7 +99,7 @@ class DigestTable:
         return slots
 
     def reserve(self, count: int) -> Codes:
-        """Slots whose digests are not known yet."""
+        """Slots for rows whose digests are made later (`link`)."""
         if count > self._free_count:
             self._grow(count)
         slots = self._free_slots(count)
@@ -111,14 +111,14 @@ class DigestTable:
         return slots
 
     def _free_slots(self, count: int) -> Codes:
-        """The slots that are handed out next."""
+        """The slots that are assigned next."""
         slots = self._free[self._next_free : self._next_free + count].copy()
         if len(slots) == count:
             return slots
         return np.concatenate([slots, self._free[: count - len(slots)]])
 
     def _order_free(self, count: int) -> None:
-        """Bring the slots that are free in order, those first of which enough lie together."""
+        """Sort the free slots, and begin with the first run of `count` consecutive ones."""
         free = np.sort(self._free_slots(self._free_count), kind="stable")  # a few runs
         begins = np.flatnonzero(np.diff(free, prepend=-2) != 1)
         enough = begins[np.diff(begins, append=len(free)) >= count]
@@ -127,7 +127,7 @@ class DigestTable:
         self._next_free = 0
 
     def link(self, slots: Codes, digests: Digests) -> None:
-        """The digests of slots that have none. They must differ as those for `add`."""
+        """Set the digests of reserved slots. They must differ as those for `add`."""
         self.high[slots], self.low[slots] = digests.high, digests.low
         self.linked[slots] = True
         if 2 * (len(self) + self._deleted) > len(self._table):
@@ -136,7 +136,7 @@ class DigestTable:
             self._put(slots)
 
     def add_at(self, slots: Codes, digests: Digests) -> None:
-        """The slots of a table that was saved, for a table that is empty."""
+        """Fill an empty table with the slots of a saved one."""
         if not len(slots):
             return
         if int(slots.max()) >= self.capacity:
@@ -151,18 +151,18 @@ class DigestTable:
         self._rebuild()
 
     def remove(self, slots: Codes) -> None:
-        """Take slots back."""
+        """Remove digests and free their slots."""
         self.unlink(slots)
         self.free(slots)
 
     def unlink(self, slots: Codes) -> None:
-        """Digests that are not found any more; their slots are not handed out before `free`."""
+        """Remove digests; their slots stay reserved until `free`."""
         self._table[self._place[slots]] = _DELETED
         self._deleted += len(slots)
         self.linked[slots] = False
 
     def free(self, slots: Slots) -> None:
-        """Slots that may be handed out again."""
+        """Let slots be assigned again."""
         slots = listed(slots)
         begin = (self._next_free + self._free_count) & (self.capacity - 1)
         room = self.capacity - begin
@@ -178,7 +178,7 @@ class DigestTable:
             self.operations += len(slots)
             before = self._table[at]
             free = before < 0
-            self._table[at[free]] = slots[free]  # of several that want a place, the last gets it
+            self._table[at[free]] = slots[free]  # the last of several slots for a place gets it
             placed = self._table[at] == slots
             self._deleted -= int(np.count_nonzero(before[placed] == _DELETED))
             self._place[slots[placed]] = at[placed]
@@ -212,7 +212,7 @@ class DigestTable:
 
 
 def grown(column: npt.NDArray[T], size: int, fill: int = 0) -> npt.NDArray[T]:
-    """A column, or the columns of a matrix, with room for more."""
+    """A column, or the columns of a matrix, extended to `size` entries."""
     if column.shape[-1] >= size:
         return column
     larger = np.full((*column.shape[:-1], size), fill, column.dtype)

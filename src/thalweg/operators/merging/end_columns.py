@@ -1,7 +1,6 @@
-"""The second tier of the index for keys: the end of each row in each input, and in the output.
+"""The second tier of the index at R3: the end of each row in each input and in the output.
 
-Columns are by slot of the top tier. A row that an input or the output does not have is ABSENT
-there.
+Columns are by slot of the top tier; ABSENT where an input or the output lacks the row.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class EndColumns:
         """By input and slot."""
         self.out: Times = np.full(capacity, ABSENT)
         self.kept: Times | None = None
-        """With `missing="keep"`: what inputs that have left can no longer take back."""
+        """With `missing="keep"`: ends of rows that inputs which have left can no longer remove."""
 
     @property
     def nbytes(self) -> int:
@@ -50,7 +49,7 @@ class EndColumns:
         return self.inputs.nbytes + self.out.nbytes + kept
 
     def attach(self, column: int) -> None:
-        """Have a column for an input."""
+        """Make sure that there is a column for an input."""
         missing = column + 1 - len(self.inputs)
         if missing > 0:
             more = np.full((missing, len(self.out)), ABSENT)
@@ -65,20 +64,20 @@ class EndColumns:
             self.kept = grown(self.kept, capacity, ABSENT)
 
     def forget(self, slots: Slots) -> None:
-        """Rows that are dropped."""
+        """Clear the ends of rows that are dropped."""
         self.out[slots] = ABSENT
         self.inputs[:, slots] = ABSENT
         if self.kept is not None:
             self.kept[slots] = ABSENT
 
     def keep(self, slots: Codes, ends: Times) -> None:
-        """Rows that stay, whether or not an input has them."""
+        """Keep rows with these ends, whether or not an input has them."""
         if self.kept is None:
             self.kept = np.full(len(self.out), ABSENT)
         self.kept[slots] = ends
 
     def not_kept(self, column: int) -> Codes:
-        """The slots of rows of an input that are not kept."""
+        """The slots of an input's rows that are not among the kept rows."""
         has = self.inputs[column] != ABSENT
         return np.flatnonzero(has if self.kept is None else has & (self.kept == ABSENT))
 
@@ -90,7 +89,7 @@ class EndColumns:
         return total
 
     def first(self, columns: Sequence[int], slots: Codes) -> Times:
-        """The end of each row in the first of these inputs that has it, or else as it is kept."""
+        """The end of each row in the first of these inputs that has the row, else its kept end."""
         found: Times = np.full(len(slots), ABSENT)
         for column in columns:
             open_ = found == ABSENT
@@ -101,7 +100,7 @@ class EndColumns:
     # state
 
     def saved(self, slots: Codes, top: TopTier) -> Rows:
-        """All that is held of some rows."""
+        """Some rows with their ends, as they are saved."""
         kept = np.full(len(slots), ABSENT) if self.kept is None else self.kept[slots]
         columns = [slots, top.start[slots], top.open[slots], self.out[slots], kept]
         columns += [ends[slots] for ends in self.inputs]
@@ -112,8 +111,8 @@ class EndColumns:
         )
 
     def restore(self, pages: Sequence[Rows], width: int) -> None:
-        """The ends of rows that were saved, with payloads of so many columns. Of inputs that are
-        not there any more a page may have ends too."""
+        """Restore the ends from saved pages, whose payloads have `width` columns. A page may also
+        have ends of inputs that have left since."""
         for rows in pages:
             slots, _, _, out, kept, *inputs = (
                 column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""The third tier of the index for multisets: how often an input has a row with each end.
+"""The third tier of the index at R4: how often an input has a row with each end.
 
 An entry is (owner, end, count), where the owner is a row in one input's column. Entries are found
 by owner and end through a table of digests, and those of one owner are linked, so that a row's ends
@@ -35,7 +35,7 @@ class EndCounts:
         self._next: Codes = np.full(self._table.capacity, -1)
         self._head: Codes = np.full(64, -1)
         self.total: Codes = np.zeros(64, np.int64)
-        """By row: how often it is there, whatever its ends."""
+        """By row: how many copies there are, whatever their ends."""
         self._zeros = 0
 
     @property
@@ -80,7 +80,7 @@ class EndCounts:
         return entries
 
     def _link(self, entries: Codes) -> None:
-        """Put entries in front of those that their rows have."""
+        """Put entries at the head of the lists of their rows."""
         entries = entries[np.argsort(self._row[entries], kind="stable")]
         rows = self._row[entries]
         last = np.ones(len(entries), np.bool_)
@@ -91,7 +91,7 @@ class EndCounts:
         self._head[rows[first]] = entries[first]
 
     def _drop_zeros(self, touched: Codes) -> None:
-        """Entries that count nothing stay linked until they are a third of all."""
+        """Remove entries with count 0, once they are a third of all entries."""
         self._zeros += int(np.count_nonzero(self._count[touched] == 0))
         if self._zeros * 3 < len(self._table) + 64:
             return
@@ -104,7 +104,7 @@ class EndCounts:
         self._zeros = 0
 
     def of(self, rows: Codes) -> tuple[Codes, Times, Codes]:
-        """The entries of some rows: the position of the row among `rows`, the end, the count."""
+        """The entries of some rows, as parallel columns: position in `rows`, end, count."""
         found_rows, found = [], []
         at = np.arange(len(rows))
         entries = np.full(len(rows), -1)
@@ -127,7 +127,7 @@ class EndCounts:
         return at, self._end[entries], self._count[entries]
 
     def count(self, rows: Codes, ends: Times) -> Codes:
-        """How often each pair is there."""
+        """The count of each pair of a row and an end."""
         entries = self._table.find(_pairs(rows, ends))
         return np.where(entries >= 0, self._count[entries], 0)
 

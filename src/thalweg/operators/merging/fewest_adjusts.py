@@ -20,15 +20,29 @@ Counted = tuple[Codes, Times, Codes]
 
 @dataclass(frozen=True, slots=True)
 class AdjustPlan:
-    """One change a place: a row of `row` goes from `end` to `new_end`; without an end it comes,
-    without a new end it goes (`ABSENT`)."""
+    """Change i moves one row of `row[i]` from `end[i]` to `new_end[i]`. An absent end inserts the
+    row, an absent new end removes it (`ABSENT`)."""
 
     row: Codes
     end: Times
     new_end: Times
 
+    @property
+    def inserts(self) -> Bools:
+        """Which changes insert a row."""
+        inserts: Bools = self.end == ABSENT
+        return inserts
+
     def filter(self, mask: Bools) -> AdjustPlan:
         return AdjustPlan(self.row[mask], self.end[mask], self.new_end[mask])
+
+    def legal(self, free: Bools, settled: Times) -> Bools:
+        """Which changes the output's promises allow: any change of a row that may still appear or
+        vanish (`free`), else a move between ends that are not settled. Both by row."""
+        legal: Bools = (self.end != ABSENT) & (self.new_end != ABSENT)
+        legal &= np.minimum(self.end, self.new_end) >= settled[self.row]
+        legal |= free[self.row]
+        return legal
 
 
 def fewest_adjusts(
@@ -56,7 +70,7 @@ def fewest_adjusts(
 
 
 def differences(wanted: Counted, shown: Counted) -> Counted:
-    """Where the two differ, and how many more are shown than wanted."""
+    """The rows and ends that are not as often wanted as shown, and how many more are shown."""
     row = np.concatenate([wanted[0], shown[0]])
     end = np.concatenate([wanted[1], shown[1]])
     weight = np.concatenate([-wanted[2], shown[2]])
@@ -75,8 +89,8 @@ def differences(wanted: Counted, shown: Counted) -> Counted:
 def _units(
     row: Codes, end: Times, must: Bools, surplus: Codes, net: Codes
 ) -> tuple[Codes, Times, Codes]:
-    """One side of the pairs, unit by unit, ordered by row and class: 0 what must change, 1 what
-    makes up for the difference in number, 2 what may stay."""
+    """One side of the pairs, one entry for each copy of a row, ordered by row and class: 0 must
+    change, 1 makes up for the difference in number, 2 may stay."""
     over = surplus > 0
     count = surplus[over]
     rows, ends = np.repeat(row[over], count), np.repeat(end[over], count)

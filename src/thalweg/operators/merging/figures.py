@@ -1,5 +1,4 @@
-"""What a merge has put out so far, why it had to take rows back, and what was wrong with its
-inputs."""
+"""Counters of a merge: its output, the causes of retractions, alarms about its inputs."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ import numpy as np
 
 from thalweg.model.batch import Batch
 from thalweg.model.time import MIN_TIME
-from thalweg.operators.merging.level import Alarm, MergeInput, Outlook
+from thalweg.operators.merging.level import Alarm, MergeContext, MergeInput
 
 __all__ = ["Cause", "MergeFigures"]
 
 Cause = Literal["promise", "policy", "other leader"]
-"""What made an adjust of the output necessary."""
+"""Why the output was adjusted."""
 
 _ALARMS_KEPT = 100
 
@@ -36,13 +35,13 @@ class MergeFigures:
     caused: dict[str, int] = field(default_factory=lambda: dict.fromkeys(get_args(Cause), 0))
     """Adjusts and removals of the output by their cause."""
     left_out: int = 0
-    """Rows of other inputs that the inputs that led did not have."""
+    """Rows of other inputs that the leaders of their time lacked."""
     alarms: list[Alarm] = field(default_factory=list)
-    """The first ones."""
+    """The first `_ALARMS_KEPT` alarms."""
     alarm_count: int = 0
 
     def count(self, out: Batch) -> None:
-        """Count what is put out."""
+        """Count the elements of an output batch."""
         if out.is_adjust is None or out.new_end is None:
             self.inserts += len(out)
             return
@@ -58,14 +57,14 @@ class MergeFigures:
             self.caused[cause] += int(part.is_adjust.sum())
         return part
 
-    def note(self, outlook: Outlook) -> None:
-        """Take the alarms and counts that a level has left in its outlook."""
-        self.left_out += outlook.left_out
-        if outlook.alarms:
-            self._keep(outlook.alarms)
+    def note(self, context: MergeContext) -> None:
+        """Add the alarms and counts that a level has noted in its context."""
+        self.left_out += context.left_out
+        if context.alarms:
+            self._keep(context.alarms)
 
     def note_broken(self, member: MergeInput, text: str) -> None:
-        """An input is not what the level of the merge needs."""
+        """Note an alarm: an input breaks the level of the merge."""
         self._keep([Alarm("broken level", member.name, "", {}, MIN_TIME, text)])
 
     def _keep(self, alarms: list[Alarm]) -> None:
@@ -73,7 +72,7 @@ class MergeFigures:
         self.alarms += alarms[: max(0, _ALARMS_KEPT - len(self.alarms))]
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, with the alarms but for their payloads."""
+        """The counters as a JSON object; alarms without their payloads."""
         alarms = [asdict(replace(alarm, payload={})) for alarm in self.alarms]
         return {
             "out": [self.inserts, self.adjusts, self.removals],

@@ -1,9 +1,9 @@
-"""Promises for single groups in a merge, and which rows they concern.
+"""A merge's promises for single groups, and the rows that they concern.
 
-An input may promise more for one group than for all. Then the output can too, as the input has it
-that has promised most for that group: every group has a leader of its own. Until the first such
-promise comes nothing is kept. From then on every live row has its group, and the rows of a group
-are found in sorted runs, so that a promise costs what its groups hold.
+An input may promise more for one group than for all. Then the output can too: it follows the input
+that has promised most for that group, so that every group has a leader of its own. Nothing is kept
+until the first such promise. From then on the group of every live row is known, and the rows of a
+group are found in sorted runs, so that a promise costs what its groups hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FEW = 64
 
 
 class GroupPromises:
-    """What the output has promised for groups, beyond what it has promised for all."""
+    """The output's promises for groups that are later than its CTI."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -40,11 +40,11 @@ class GroupPromises:
         self.leaders: dict[Scope, str] = {}
         self._table = DigestTable()
         self._time: Times = np.full(self._table.capacity, MIN_TIME)
-        """By group: what the output has promised for it."""
+        """By number of the group: the output's promise for it."""
         self._group: Codes = np.zeros(0, np.int64)
-        """By slot of a row: its group."""
+        """By slot of a row: the number of its group."""
         self._runs: list[tuple[Codes, Codes]] = []
-        """Sorted by group: groups and slots. A slot may be of a row that was dropped."""
+        """Columns (group, slot), sorted by group. The row of a slot may have been dropped."""
         self._swept = _FEW
         """How many groups there were after the last clean-up."""
 
@@ -60,20 +60,20 @@ class GroupPromises:
     # promises
 
     def begin(self, columns: tuple[str, ...], top: TopTier | None) -> None:
-        """The first promise for groups: the rows that are there get their groups."""
+        """Begin with the first promise for groups: find the groups of the rows that are held."""
         self.columns = columns
         if top is not None:
             slots = top.used()
             self.note(slots, top.payloads.take(slots), top)
 
     def promise(self, times: Mapping[Scope, int]) -> None:
-        """The output has promised more for some groups."""
+        """Note what the output promises for groups."""
         self.promised.update(times)
         groups = self._groups(self._digests_of(list(times)))
         self._time[groups] = list(times.values())
 
     def forget_before(self, cti: int) -> None:
-        """The output has promised this for all groups."""
+        """Drop the promises that the output's CTI covers."""
         passed = [scope for scope, time in self.promised.items() if time <= cti]
         for scope in passed:
             del self.promised[scope]
@@ -82,6 +82,7 @@ class GroupPromises:
             self._sweep()
 
     def progress(self, cti: int, changed: Mapping[Scope, int]) -> Progress:
+        """The output's progress after a batch, with the group promises that are new."""
         above = {scope: time for scope, time in changed.items() if time > cti}
         return Progress(cti, self.columns, above) if above else Progress(cti)
 
@@ -89,18 +90,18 @@ class GroupPromises:
     # rows
 
     def of_rows(self, rows: Rows, cti: int) -> Times:
-        """What the output has promised about each row."""
+        """The output's promise for each row."""
         groups = self._table.find(self._digests(rows))
         own = np.where(groups >= 0, self._time[groups], MIN_TIME)
         return np.maximum(own, cti)
 
     def at(self, slots: Slots, cti: int) -> Times:
-        """What the output has promised about the rows in these slots."""
+        """The output's promise for the rows in these slots."""
         return np.maximum(self._time[self._group[slots]], cti)
 
     def promised_by(self, slots: Codes, scoped: Mapping[Scope, int], cti: int) -> Times:
-        """What an input has promised about the rows in these slots: by groups (`scoped`) and for
-        all."""
+        """An input's promise for the rows in these slots, from its promises for groups (`scoped`)
+        and its CTI."""
         times = np.full(self._table.capacity, cti)
         if scoped:
             groups = self._groups(self._digests_of(list(scoped)))
@@ -109,7 +110,7 @@ class GroupPromises:
         return times[self._group[slots]]
 
     def note(self, slots: Codes, rows: Rows, top: TopTier) -> None:
-        """Rows that are new."""
+        """Find the groups of new rows."""
         if not len(slots):
             return
         groups = self._groups(self._digests(rows))
@@ -121,7 +122,7 @@ class GroupPromises:
             self._runs[-2:] = [self._merged(self._runs[-2:], top)]
 
     def rows_before(self, times: Mapping[Scope, int], top: TopTier) -> tuple[Codes, Times]:
-        """The slots of rows of some groups that start before a time of the group, and that time."""
+        """The slots of the rows that start before the time of their group, and that time."""
         groups = self._groups(self._digests_of(list(times)))
         order = np.argsort(groups)
         groups, limits = groups[order], np.array(list(times.values()))[order]
@@ -149,7 +150,7 @@ class GroupPromises:
         return groups[order], slots[order]
 
     def _groups(self, digests: Digests) -> Codes:
-        """The number of each group; one that is new gets one."""
+        """The number of each group; a new group gets the next number."""
         groups = self._table.find(digests)
         fresh = np.flatnonzero(groups < 0)
         if len(fresh):
@@ -171,7 +172,7 @@ class GroupPromises:
         return digest_rows(columns, len(scopes))
 
     def _sweep(self) -> None:
-        """Drop groups that no row in the runs is of and that have no promise of their own."""
+        """Drop groups without rows in the runs and without a promise of their own."""
         used = self._table.used()
         needed = np.zeros(self._table.capacity, np.bool_)
         for groups, _ in self._runs:

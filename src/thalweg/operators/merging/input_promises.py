@@ -1,5 +1,5 @@
-"""What the inputs of a merge have promised for single groups beyond their CTIs, and whether they
-keep what they promise."""
+"""The promises of a merge's inputs for single groups, beyond their CTIs; and the check that a batch
+keeps the promises of its input."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class InputPromises:
     """By input and group."""
 
     def take(self, name: str, progress: Progress) -> None:
-        """An input has promised more for some groups."""
+        """Note what an input promises for groups."""
         own = self.times.setdefault(name, {})
         for scope, time in progress.scoped.items():
             own[scope] = max(time, own.get(scope, MIN_TIME))
 
     def forget_before(self, name: str, cti: int) -> None:
-        """An input has promised this for all groups."""
+        """Drop the promises of an input that its CTI covers."""
         if name in self.times:
             own = self.times[name]
             self.times[name] = {scope: time for scope, time in own.items() if time > cti}
 
     def leave(self, name: str) -> Mapping[Scope, int]:
-        """An input leaves; what it has promised."""
+        """Remove an input; returns its promises."""
         return self.times.pop(name, {})
 
     def of(self, name: str, scope: Scope) -> int:
@@ -57,7 +57,7 @@ class InputPromises:
         return {scope for own in self.times.values() for scope in own}
 
     def of_rows(self, name: str, columns: tuple[str, ...], batch: Batch, cti: int) -> int | Times:
-        """What an input has promised about each row of a batch; `columns` name the group."""
+        """The promise of an input for each row of a batch; `columns` identify the group."""
         own = self.times.get(name)
         if not own or not len(batch):
             return cti
@@ -84,8 +84,8 @@ class InputPromises:
 
 
 def check_batch(name: str, batch: Batch, promised: int | Times) -> None:
-    """Refuse a batch of an input that changes what the input has promised about these rows, or that
-    has a row which ends before it starts."""
+    """Refuse a batch that changes a row before its input's promise (one for all rows, or one for
+    each), or that has a row which ends before it starts."""
     sync = batch.sync
     if isinstance(promised, int):  # the usual case, without a column of answers
         broken = int(sync.min(initial=INFINITY)) < promised

@@ -3,17 +3,17 @@
 Meaning: if the inputs are mutually consistent (each is a part of one reference stream), the table
 is that of the reference, and at every moment the output can follow whatever the inputs do next. The
 inputs need not agree in order, batches, CTIs, detours or spurious rows; they may join, fail and
-leave. A level R0 to R4 does the work (`level`); this kernel has the inputs, decides which of them
+leave. A level R0 to R4 does the work (`level`); this kernel holds the inputs, decides which of them
 leads, and checks that each keeps its promises.
 
 The input with the largest CTI leads, and its CTI, less the lag, becomes that of the output. With
 `missing="keep"` the smallest CTI does. An input that joins with `since=t` is right about rows that
 end at `t` or later; it may not lead before the output has promised `t`.
 
-Promises for groups are passed on too: for each group the input leads that has promised most for it
-(`group_promises`). Promises over columns (column promises) are not.
+Promises for groups are passed on too: each group is led by the input that has promised most for it
+(`group_promises`). Promises over columns are not passed on.
 
-State: that of the level, and a few numbers an input.
+State: that of the level, and a few numbers for each input.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from thalweg.model.progress_text import progress_of_text, progress_text
 from thalweg.model.rows import Rows
 from thalweg.model.time import INFINITY, MIN_TIME
 from thalweg.operators.base import Operator, Slices, StateSize
+from thalweg.operators.consistency import Consistency
 from thalweg.operators.merging.counted import CountedLevel
 from thalweg.operators.merging.figures import MergeFigures
 from thalweg.operators.merging.group_promises import GroupPromises
@@ -42,17 +43,18 @@ from thalweg.operators.merging.input_promises import InputPromises, check_batch
 from thalweg.operators.merging.keyed import KeyedLevel
 from thalweg.operators.merging.level import (
     BrokenLevelError,
+    MergeContext,
     MergeInput,
     MergeLevel,
-    Outlook,
 )
 from thalweg.operators.merging.next_promise import next_group_promise, next_promise
 from thalweg.operators.merging.ordered import IN_ORDER_LEVELS
 from thalweg.operators.rows.in_order import canonical_order
 from thalweg.operators.text_slices import slice_of_text, text_of_slice
 from thalweg.plan.merging import Broken, Level, MergePolicy, check_merge
+from thalweg.plan.nodes import Merge
 
-__all__ = ["MergeKernel"]
+__all__ = ["MergeKernel", "merge_kernel"]
 
 
 class MergeKernel(Operator):
@@ -96,10 +98,10 @@ class MergeKernel(Operator):
         self._promises = InputPromises()
         self._history: list[tuple[int, str]] = []
         self.on_settled: Callable[[], None] | None = None
-        """Called when the output has promised more: rows that end before that are not wanted."""
+        """Called when the output has promised more: earlier rows of the inputs are not needed."""
         self.figures = MergeFigures()
         self.cut: list[str] = []
-        """The inputs that had to leave because they were not what the level needs."""
+        """The inputs that were removed because they broke the level."""
         for name in inputs:
             self.attach(name)
         self.ports = len(inputs)
@@ -116,7 +118,7 @@ class MergeKernel(Operator):
     # inputs
 
     def attach(self, name: str, since: int = MIN_TIME, *, insert_only: bool = False) -> MergeInput:
-        """A new input, right about every row that ends at `since` or later."""
+        """Add an input that is right about every row that ends at `since` or later."""
         if name in self.inputs:
             raise PlanError(f"merge: there is an input {name!r} already; detach it first.")
         columns = {member.column for member in self.inputs.values()}
@@ -131,19 +133,21 @@ class MergeKernel(Operator):
         return member
 
     def detach(self, name: str) -> Batch:
-        """An input leaves; what follows from that."""
+        """Remove an input; returns the changes of the output."""
         member = self.inputs.pop(name)
-        outlook = self._outlook()
-        outlook.leaving = self._promises.leave(name)
-        self.level.detach(member, outlook)
-        self.figures.note(outlook)
+        context = self._context()
+        context.leaving = self._promises.leave(name)
+        self.level.detach(member, context)
+        self.figures.note(context)
         if self.leader is member:
             self.leader = None
         return self._progress([])
 
-    def _outlook(self) -> Outlook:
+    def _context(self) -> MergeContext:
         inputs = list(self.inputs.values())
-        return Outlook(self.policy, inputs, self.settled, self.leader, self.groups, self._history)
+        return MergeContext(
+            self.policy, inputs, self.settled, self.leader, self.groups, self._history
+        )
 
     # ------------------------------------------------------------------------------------------
     # batches
@@ -152,29 +156,19 @@ class MergeKernel(Operator):
         return self.push(list(self.inputs)[port], batch)
 
     def push(self, name: str, batch: Batch) -> Batch:
-        """What follows from a batch of one input. A batch that is refused leaves no trace; with
-        `broken="cut"`, an input that is not what the level needs leaves instead."""
+        """The changes of the output that follow from a batch of one input. A refused batch changes
+        nothing; with `broken="cut"`, an input that breaks the level is removed instead."""
         member = self.inputs[name]
         columns = self.groups.columns
         check_batch(name, batch, self._promises.of_rows(name, columns, batch, member.cti))
         batch = canonical_order(batch) if self._sort and batch.insert_only else batch
-        outlook = self._outlook()
+        context = self._context()
         try:
-            self.level.update(member, batch, outlook)
+            self.level.update(member, batch, context)
         except BrokenLevelError as reason:
-            level = self.level.climb()
-            if level is not None:
-                self.figures.note_broken(member, f"{reason} The merge goes on at {level.name}.")
-                self.level = level
-                return self.push(name, batch)
-            self.figures.note_broken(member, str(reason))
-            self.cut.append(name)
-            return self.detach(name)
-        self.figures.note(outlook)
-        member.elements += len(batch)
-        member.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
-        if len(batch):
-            member.highest_start = max(member.highest_start, int(batch.start.max()))
+            return self._climb_or_cut(member, batch, reason)
+        self.figures.note(context)
+        member.count(batch)
         before = member.cti
         member.cti = max(member.cti, batch.progress.cti)
         self._take_group_promises(member, batch.progress)
@@ -185,10 +179,21 @@ class MergeKernel(Operator):
             parts, member, None if self.policy.keeps_all else batch.progress.scoped
         )
         if member.cti > before and self.policy.compares:
-            outlook = self._outlook()
-            self.level.compare(member, before, outlook)
-            self.figures.note(outlook)
+            context = self._context()
+            self.level.compare(member, before, context)
+            self.figures.note(context)
         return out
+
+    def _climb_or_cut(self, member: MergeInput, batch: Batch, reason: BrokenLevelError) -> Batch:
+        """An input breaks the level: go on at a higher level, or without the input."""
+        level = self.level.climb()
+        if level is not None:
+            self.figures.note_broken(member, f"{reason} The merge goes on at {level.name}.")
+            self.level = level
+            return self.push(member.name, batch)
+        self.figures.note_broken(member, str(reason))
+        self.cut.append(member.name)
+        return self.detach(member.name)
 
     def _progress(
         self,
@@ -196,45 +201,45 @@ class MergeKernel(Operator):
         member: MergeInput | None = None,
         scopes: Iterable[Scope] | None = None,
     ) -> Batch:
-        """Bring the output as far as the inputs let it, then make the changes that policies
-        require. Promises for groups are looked at for some groups, or for all."""
+        """Promise as much as the inputs allow, then make the changes that policies require for an
+        input. Promises for groups are made for the groups in `scopes`, or for all."""
         joined = False
         while True:
             furthest, time = next_promise(self.inputs.values(), self.leader, self.policy)
             if furthest is None or time <= self.settled:
                 break
             self._lead(furthest, parts)
-            outlook = self._outlook()
+            context = self._context()
             parts.append(
-                self.figures.count_cause("promise", self.level.advance(furthest, time, outlook))
+                self.figures.count_cause("promise", self.level.advance(furthest, time, context))
             )
             self._settle(furthest, time)
-            self.figures.note(outlook)
+            self.figures.note(context)
             if not self._let_join(time, parts):
                 break
             joined = True
         promised = self._promise_groups(None if joined else scopes, parts)
         if member is not None:
             parts.append(
-                self.figures.count_cause("policy", self.level.show(member, self._outlook()))
+                self.figures.count_cause("policy", self.level.show(member, self._context()))
             )
         out = Batch.concat(parts, self.schema)
         self.figures.count(out)
         return out.with_progress(self.groups.progress(self.settled, promised))
 
     def _let_join(self, time: int, parts: list[Batch]) -> bool:
-        """Whether an input that waited for this time of the output may lead from now on."""
+        """Let inputs lead that waited for the output's CTI `time`; whether there were any."""
         waiting = [m for m in self.inputs.values() if not m.joined and m.since <= time]
         for member in waiting:
             member.joined = True
-            outlook = self._outlook()
-            sent = self.level.join(member, outlook)
-            self.figures.note(outlook)
+            context = self._context()
+            sent = self.level.join(member, context)
+            self.figures.note(context)
             parts += [] if sent is None else [sent]
         return bool(waiting)
 
     def _settle(self, leader: MergeInput, time: int) -> None:
-        """The output has promised a time, as an input has it."""
+        """Note that the output has promised a time on the word of an input."""
         self.settled = time
         if self.groups:
             self.groups.forget_before(time)
@@ -263,7 +268,7 @@ class MergeKernel(Operator):
     def _promise_groups(
         self, scopes: Iterable[Scope] | None, parts: list[Batch]
     ) -> Mapping[Scope, int]:
-        """Bring some groups, or all, as far as the inputs let them; what was promised."""
+        """Promise for some groups, or all, as much as the inputs allow; returns the promises."""
         if not self.groups:
             return {}
         every = self._promises.scopes()
@@ -278,10 +283,10 @@ class MergeKernel(Operator):
             if leader and time > max(self.settled, self.groups.promised.get(scope, MIN_TIME)):
                 promises.setdefault(leader, {})[scope] = time
         for name, times in promises.items():
-            outlook = self._outlook()
-            batch = self.level.advance_groups(self.inputs[name], times, outlook)
+            context = self._context()
+            batch = self.level.advance_groups(self.inputs[name], times, context)
             parts.append(self.figures.count_cause("promise", batch))
-            self.figures.note(outlook)
+            self.figures.note(context)
             self.groups.promise(times)
             self.groups.leaders.update(dict.fromkeys(times, name))
         return {scope: time for times in promises.values() for scope, time in times.items()}
@@ -290,8 +295,8 @@ class MergeKernel(Operator):
         if self.leader is member or not member.joined:
             return
         self.leader = member
-        outlook = self._outlook()
-        follow = self.level.refollow(member, outlook)
+        context = self._context()
+        follow = self.level.refollow(member, context)
         if follow is not None:
             parts.append(self.figures.count_cause("other leader", follow))
 
@@ -299,7 +304,7 @@ class MergeKernel(Operator):
     # state
 
     def needs(self, time: int) -> tuple[int, ...]:
-        """The promise of any one input that leads is enough; of all of them with `keep`."""
+        """The promise of the leader is enough; with `missing="keep"` that of every input."""
         ahead = time if time in (MIN_TIME, INFINITY) else time + self.policy.lag
         if self.policy.keeps_all:
             return (ahead,) * len(self.inputs)
@@ -371,3 +376,19 @@ class MergeKernel(Operator):
 
     def state_size(self) -> StateSize:
         return self.level.state_size() + StateSize(0, self.groups.nbytes if self.groups else 0)
+
+
+def merge_kernel(node: Merge, consistency: Consistency) -> MergeKernel:
+    """The kernel of a merge of streams of one plan, at the level that the facts about its inputs
+    allow."""
+    choice = node.choose(final=consistency.is_final)
+    return MergeKernel(
+        node.schema,
+        tuple(f"input {at}" for at in range(len(node.streams))),
+        level=choice.level,
+        policy=node.policy,
+        groups=choice.groups,
+        tolerance=node.tolerance,
+        broken=node.broken,
+        sort=choice.sort,
+    )

@@ -4,25 +4,25 @@
             second tier  by input the row's end there, and the end that the output has; columns
 
 Meaning: the table of the input that leads (see `advance`), or with `missing="keep"` the union of
-the tables of all inputs. An insert of a row that is not held is shown (policy of location 2); an
-adjust changes only what is held of its input (location 1); a CTI `t` that becomes the output's
-first brings every row that starts before `t` in line with the input that made it, where the output
-could not follow any more:
+the tables of all inputs. An insert of a new row is shown, that is inserted into the output, as the
+policy of location 2 says; an adjust changes only its input's end, and by the policy of location 1
+that of the output. Before a CTI `t` becomes the output's, every row that starts before `t` is made
+to agree with the input that made it, where the output could not follow any more:
 
     the input lacks the row, the output has it      the row is removed
     the input has the row, the output lacks it      it is inserted
     their ends differ, and one of them is before t  the output takes the end of the input
 
 Rows that end before `t` are dropped: nothing can change them. A row that starts before the output's
-CTI and is not held was settled earlier, or the input that led did not have it; it is ignored and
-counted. Nulls are values like others. An adjust of a row that the input does not have is refused.
+CTI and is not held was settled earlier, or the leader lacked it; it is ignored and counted. Nulls
+are values like others. An adjust of a row that the input does not have is refused.
 
 Identity by group: with `groups`, rows of the same group and start are versions of one answer. The
 output has at most one of them at the end of every batch; policies choose among versions instead of
 ends.
 
-State: rows that no CTI of the output has passed, each once for all inputs, 8 bytes an input; a
-table of digests, 28 bytes a place.
+State: rows that no CTI of the output has passed, each once for all inputs, and 8 bytes for each
+input; a table of digests, 28 bytes for each place.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from thalweg.operators.merging.indexed import IndexedLevel, elements_at
 from thalweg.operators.merging.level import (
     Alignment,
     BrokenLevelError,
+    MergeContext,
     MergeInput,
-    Outlook,
     first_row,
     show_end,
 )
@@ -94,56 +94,55 @@ class KeyedLevel(IndexedLevel):
     def attach(self, member: MergeInput) -> None:
         self.ends.attach(member.column)
 
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
         column = self.ends.inputs[member.column]
-        if outlook.policy.keeps_all:  # rows that this input could not have taken back stay
+        if context.policy.keeps_all:  # rows that this input could no longer have removed stay
             slots = self.ends.not_kept(member.column)
-            slots = slots[outlook.is_final(member, slots, self.top.start[slots])]
+            slots = slots[context.is_final(member, slots, self.top.start[slots])]
             self.ends.keep(slots, column[slots])
         self.pages.touch(np.flatnonzero(column != ABSENT))
         column[:] = ABSENT
         self._repeats.leave(member.column)
-        self.release(outlook)
+        self.release(context)
 
     # ------------------------------------------------------------------------------------------
     # a batch
 
-    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+    def update(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
         self._touched = slice(0, 0)
-        positions = self._not_settled(batch, outlook)
+        positions = self._not_settled(batch, context)
         if not len(batch) or (positions is not None and not count_of(positions)):
             member.ignored += len(batch)
             return
-        slots = self._repeated(member, batch, positions, outlook)
+        slots = self._repeated(member, batch, positions, context)
         if slots is not None:
             ends = left_ends(batch)
             self._take_ends(member, slots, ends if positions is None else ends[positions])
         else:
-            self._take(
-                member, batch if positions is None else elements_at(batch, positions), outlook
-            )
+            unsettled = batch if positions is None else elements_at(batch, positions)
+            self._add_or_find(member, unsettled, context)
         count = len(batch) if positions is None else count_of(positions)
         member.ignored += len(batch) - count
         self.operations += count
 
-    def _take(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        """Elements that no other input has sent in this order."""
-        if not self._after_all(batch, outlook):
-            self._look_for(member, batch, outlook)
+    def _add_or_find(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
+        """Record elements that do not repeat those of another input."""
+        if not self._after_all(batch, context):
+            self._find_by_digest(member, batch, context)
             return
         slots = self.top.add_after_all(batch.payload, batch.start)
-        self._note_added(slots, batch.payload, batch.start, outlook)
+        self._note_added(slots, batch.payload, batch.start, context)
         self._take_ends(member, slots, left_ends(batch))
 
-    def _look_for(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        """Elements of any kind, each about the row that has its digest."""
+    def _find_by_digest(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
+        """Record elements of any kind, whose rows are found by their digests."""
         digests = self.identity.of_rows(batch, self.top)
         slots = self.top.find(digests)
         unknown = slots < 0
-        settled = unknown & (batch.start < outlook.settled_of(batch))
+        settled = unknown & (batch.start < context.settled_of(batch))
         fresh = np.flatnonzero(unknown)
         which = np.arange(len(batch))
-        ignored = self._ignored(member, batch, slots, settled, outlook)
+        ignored = self._ignored(member, batch, slots, settled, context)
         if ignored.any():
             which = np.flatnonzero(~ignored)
             fresh = np.flatnonzero(unknown & ~ignored)
@@ -157,7 +156,7 @@ class KeyedLevel(IndexedLevel):
         linked = chain(keys[which], current[which], after[which], self.top.capacity + len(first))
         self._check(member, batch, which, linked.before, expected_ends(batch)[which])
         member.ignored += int(np.count_nonzero(settled))
-        slots[fresh] = self._add(batch, digests, fresh[first], settled, outlook)[codes]
+        slots[fresh] = self._add(batch, digests, fresh[first], settled, context)[codes]
         last = which[linked.last]
         self._take_ends(member, slots[last], after[last])
 
@@ -168,27 +167,27 @@ class KeyedLevel(IndexedLevel):
         if len(ends):
             self._repeats.sent(self.top, member.column, slot_at(slots, len(ends) - 1))
 
-    def _after_all(self, batch: Batch, outlook: Outlook) -> bool:
+    def _after_all(self, batch: Batch, context: MergeContext) -> bool:
         """Whether all rows of a batch start, in order, after every row that was ever held and
         after what the output has settled: they are new, and differ from each other."""
-        if not batch.insert_only or self.identity.tolerance or outlook.groups.promised:
+        if not batch.insert_only or self.identity.tolerance or context.groups.promised:
             return False
         start = batch.start
-        if int(start[0]) <= self.top.highest or int(start[0]) < outlook.settled:
+        if int(start[0]) <= self.top.highest or int(start[0]) < context.settled:
             return False
         return bool((start[1:] > start[:-1]).all())
 
     def _repeated(
-        self, member: MergeInput, batch: Batch, positions: Slots | None, outlook: Outlook
+        self, member: MergeInput, batch: Batch, positions: Slots | None, context: MergeContext
     ) -> Slots | None:
-        """The slots of the inserts at some positions, if another input has sent the same rows and
-        they are found by comparing; None where rows have to be looked for."""
-        if not batch.insert_only or self.identity.tolerance or outlook.policy.compares:
+        """The slots of the inserts at some positions, if they repeat rows of another input and are
+        found by comparing; None where rows must be found by digest."""
+        if not batch.insert_only or self.identity.tolerance or context.policy.compares:
             return None
         start = batch.start if positions is None else batch.start[positions]
         slots = self._repeats.find(self.top, member.column, batch.payload, start, positions)
         if slots is None or int(start.min()) > member.highest_start:
-            return slots  # of rows that start later it cannot have sent one before
+            return slots  # the input has sent no row that starts so late
         return slots if (self.ends.inputs[member.column, slots] == ABSENT).all() else None
 
     def _check(
@@ -224,45 +223,37 @@ class KeyedLevel(IndexedLevel):
     # a promise
 
     def _align(self, rows: Alignment) -> Batch:
-        leader, slots, outlook = rows.leader, rows.slots, rows.outlook
+        leader, slots, context = rows.leader, rows.slots, rows.context
         time, settled = rows.time, rows.settled
-        out_end, in_end = self.ends.out[slots], self._wanted(leader, slots, outlook)
+        out_end, in_end = self.ends.out[slots], self._wanted(leader, slots, context)
         other = where((in_end != out_end) | (in_end == ABSENT))
         if not count_of(other):
             return Batch.empty(self.schema)
         these, out_end, in_end = as_slice(part_of(slots, other)), out_end[other], in_end[other]
         time = time[other] if isinstance(time, np.ndarray) else time
         settled = settled[other] if isinstance(settled, np.ndarray) else settled
-        start = self.top.start[these]
-        free = start >= settled
+        free = self.top.start[these] >= settled
         have, shown = in_end != ABSENT, out_end != ABSENT
         if self.answers is None and not shown.any() and have.all() and free.all():
-            return self._insert(these, in_end)
+            return self._insert_all(these, in_end)
         slots = listed(these)
         if self.answers is None:  # by group, another payload is another version of the row
-            outlook.left_out += self._left_out(slots[~have & free], outlook)
+            context.left_out += self._left_out(slots[~have & free], context)
         vanish, appear = shown & ~have & free, have & ~shown & free
         move = have & shown & (in_end != out_end) & ((in_end < time) | (out_end < time))
         late = move & (in_end < settled)
         lost = shown & ~have & ~free
         if late.any() or lost.any():
-            self._disagree(leader, slots[late | lost], outlook)
+            self._disagree(leader, slots[late | lost], context)
             move &= ~late
         changes = Changes()
-        changes.adjust(slots[vanish], out_end[vanish], start[vanish])
-        changes.adjust(slots[move], out_end[move], in_end[move])
-        changes.insert(slots[appear], in_end[appear])
-        changed = move | appear
-        self.ends.out[slots[changed]] = in_end[changed]
-        self.ends.out[slots[vanish]] = ABSENT
-        self.pages.touch(slots[changed | vanish])
-        if self.answers is not None:
-            self.answers.take_back(slots[vanish])
-            self.answers.show(slots[appear])
+        self._remove(changes, slots[vanish])
+        self._move(changes, slots[move], in_end[move])
+        self._insert(changes, slots[appear], in_end[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
-    def _insert(self, slots: Slots, ends: Times) -> Batch:
-        """Show rows that were not shown, by payload."""
+    def _insert_all(self, slots: Slots, ends: Times) -> Batch:
+        """Insert rows into the output where nothing else changes."""
         self.ends.out[slots] = ends
         self.pages.touch(slots)
         return Batch(self.top.payloads.take(slots), self.top.start[slots].copy(), ends.copy())
@@ -278,25 +269,26 @@ class KeyedLevel(IndexedLevel):
         ends = self.ends.out if member is None else self.ends.inputs[member.column]
         return f"the end {show_end(ends[slot[0]])}" if ends[slot[0]] != ABSENT else "no such row"
 
-    def _wanted(self, leader: MergeInput, slots: Slots, outlook: Outlook) -> Times:
-        """The end that each row is to have; of rows to be kept, as the furthest input has it."""
-        if not outlook.policy.keeps_all:
+    def _wanted(self, leader: MergeInput, slots: Slots, context: MergeContext) -> Times:
+        """The end that the output should have for each row: that in the leader, or with
+        `missing="keep"` in the furthest input that has the row."""
+        if not context.policy.keeps_all:
             led: Times = self.ends.inputs[leader.column, slots]
             return led
-        furthest = sorted(outlook.inputs, key=lambda member: -member.promise)
+        furthest = sorted(context.inputs, key=lambda member: -member.promise)
         return self.ends.first([member.column for member in furthest], listed(slots))
 
     def _row_counts(self, slots: Codes) -> Codes:
         counts: Codes = (self.ends.inputs[:, slots] != ABSENT).sum(axis=1)
         return counts
 
-    def _left_out(self, slots: Codes, outlook: Outlook) -> int:
-        """How many of these rows, which the leader lacks, some input has."""
-        return int(np.count_nonzero(self._inputs_with(slots, outlook))) if len(slots) else 0
+    def _left_out(self, slots: Codes, context: MergeContext) -> int:
+        """How many of these rows, all of which the leader lacks, some input has."""
+        return int(np.count_nonzero(self._inputs_with(slots, context))) if len(slots) else 0
 
-    def _inputs_with(self, slots: Codes, outlook: Outlook) -> Codes:
+    def _inputs_with(self, slots: Codes, context: MergeContext) -> Codes:
         """How many inputs have each of these rows."""
-        return self.ends.count([member.column for member in outlook.inputs], slots)
+        return self.ends.count([member.column for member in context.inputs], slots)
 
     def _forget(self, slots: Slots) -> None:
         self.ends.forget(slots)
@@ -306,54 +298,70 @@ class KeyedLevel(IndexedLevel):
     # ------------------------------------------------------------------------------------------
     # policies
 
-    def _show(self, member: MergeInput, slots: Slots, outlook: Outlook) -> Batch:
-        follows = outlook.follows(member)
-        if not follows:  # what is shown stays
+    def _show(self, member: MergeInput, slots: Slots, context: MergeContext) -> Batch:
+        follows = context.follows(member)
+        if not follows:  # rows of the output stay as they are
             slots = part_of(slots, where(self.ends.out[slots] == ABSENT))
         slots = listed(slots)
         if not len(slots):
             return Batch.empty(self.schema)
         end, out_end = self.ends.inputs[member.column, slots], self.ends.out[slots]
         have, shown = end != ABSENT, out_end != ABSENT
-        settled = outlook.settled_at(slots)
+        settled = context.settled_at(slots)
         free = self.top.start[slots] >= settled
-        appear = have & ~shown & free
-        if appear.any():
-            if not self._may_insert(member, outlook):
-                appear[:] = False
-            elif outlook.policy.insert == "share":
-                needed = outlook.policy.share * len(outlook.inputs)
-                appear &= self._inputs_with(slots, outlook) >= needed
+        appear = self._allowed(member, slots, have & ~shown & free, context)
         vanish = shown & ~have & free if follows else np.zeros(len(slots), np.bool_)
-        replaced: Codes = np.empty(0, np.int64)
+        removed = slots[vanish]
         if self.answers is not None:
             newest = self.answers.newest(slots, have)
             current = self.answers.shown(slots)
             appear &= newest & (current < 0)
             if follows:
                 swap = newest & free & (current >= 0) & (current != slots)
-                replaced = current[swap]
+                removed = distinct(np.concatenate([removed, current[swap]]))
                 appear |= swap
         changes = Changes()
-        self._retract(changes, distinct(np.concatenate([slots[vanish], replaced])))
+        self._remove(changes, removed)
         if follows:
             move = have & shown & (end != out_end) & (end >= settled) & (out_end >= settled)
-            changes.adjust(slots[move], out_end[move], end[move])
-            self.ends.out[slots[move]] = end[move]
-            self.pages.touch(slots[move])
-        changes.insert(slots[appear], end[appear])
-        self.ends.out[slots[appear]] = end[appear]
-        self.pages.touch(slots[appear])
-        if self.answers is not None:
-            self.answers.show(slots[appear])
+            self._move(changes, slots[move], end[move])
+        self._insert(changes, slots[appear], end[appear])
         return changes.to_batch(self.top.start, self.top.payloads.take, self.schema)
 
-    def _retract(self, changes: Changes, slots: Codes) -> None:
+    def _allowed(
+        self, member: MergeInput, slots: Codes, appear: Bools, context: MergeContext
+    ) -> Bools:
+        """Which of the rows that an input could insert the policy of location 2 lets it insert."""
+        if not appear.any():
+            return appear
+        if not self._may_insert(member, context):
+            return np.zeros(len(slots), np.bool_)
+        if context.policy.insert == "share":
+            needed = context.policy.share * len(context.inputs)
+            appear &= self._inputs_with(slots, context) >= needed
+        return appear
+
+    # ------------------------------------------------------------------------------------------
+    # changes of the output
+
+    def _remove(self, changes: Changes, slots: Codes) -> None:
         changes.adjust(slots, self.ends.out[slots], self.top.start[slots])
         self.ends.out[slots] = ABSENT
         self.pages.touch(slots)
         if self.answers is not None:
             self.answers.take_back(slots)
+
+    def _move(self, changes: Changes, slots: Codes, ends: Times) -> None:
+        changes.adjust(slots, self.ends.out[slots], ends)
+        self.ends.out[slots] = ends
+        self.pages.touch(slots)
+
+    def _insert(self, changes: Changes, slots: Codes, ends: Times) -> None:
+        changes.insert(slots, ends)
+        self.ends.out[slots] = ends
+        self.pages.touch(slots)
+        if self.answers is not None:
+            self.answers.show(slots)
 
     # ------------------------------------------------------------------------------------------
     # state

@@ -1,9 +1,9 @@
-"""What every level of a merge is: the algorithm for one class of inputs, R0 to R4.
+"""The interface of a merge level: the algorithm for one class of inputs, R0 to R4.
 
-The kernel (`kernel`) has the inputs, which of them leads and what the output has promised. A level
-keeps what is needed to go from a batch of one input to changes of the output. A batch is worked on
-in three steps: `update` takes the elements of the input, `advance` brings the output to where its
-next CTI may stand, and `show` makes the changes that policies require beyond that.
+The kernel (`kernel`) holds the inputs, knows the leader and tracks the output's promises. A level
+holds the state that turns a batch of one input into changes of the output, in three steps: `update`
+records the elements of the input, `advance` makes the changes that the output's next CTI requires,
+and `show` makes those that policies require beyond that.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
     "Alarm",
     "Alignment",
     "BrokenLevelError",
+    "MergeContext",
     "MergeInput",
     "MergeLevel",
-    "Outlook",
     "first_row",
     "show_end",
 ]
@@ -47,8 +47,8 @@ class BrokenLevelError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Inputs of a merge that differ about a row that is settled, or an input that is
-    not what it was declared to be. The output goes on, and stays sound."""
+    """Two inputs contradict each other about a settled row, or an input breaks its declared level.
+    The output goes on, and stays valid."""
 
     kind: str
     input: str
@@ -71,28 +71,36 @@ class MergeInput:
     """The input is right about every row that ends at this time or later."""
     cti: int = MIN_TIME
     joined: bool = True
-    """Whether it may lead."""
+    """Whether the input may lead."""
     insert_only: bool = False
-    """It never takes a row back."""
+    """The input never adjusts a row."""
     highest_start: int = MIN_TIME
     elements: int = 0
     adjusts: int = 0
     ignored: int = 0
     """Elements about rows that the output had settled before."""
     led: int = 0
-    """How often its promise became that of the output."""
+    """How many CTIs of the output were this input's."""
     compared_from: int = MIN_TIME
-    """Rows that start earlier may have been dropped before it joined, or need not be right."""
+    """Rows that start earlier are not compared: they may have been dropped before the input
+    joined, or it need not be right about them."""
 
     @property
     def promise(self) -> int:
-        """What it has promised, counting that it sends nothing before it joins."""
+        """The input's CTI; before that reaches `since`, `since`: earlier rows are not its own."""
         return max(self.cti, self.since)
+
+    def count(self, batch: Batch) -> None:
+        """Count the elements of a batch of this input."""
+        self.elements += len(batch)
+        self.adjusts += 0 if batch.is_adjust is None else int(batch.is_adjust.sum())
+        if len(batch):
+            self.highest_start = max(self.highest_start, int(batch.start.max()))
 
 
 @dataclass(slots=True)
-class Outlook:
-    """What a level needs from the kernel."""
+class MergeContext:
+    """The view of the kernel's state that a level works with."""
 
     policy: MergePolicy
     inputs: Sequence[MergeInput]
@@ -100,32 +108,33 @@ class Outlook:
     """The output's CTI."""
     leader: MergeInput | None
     groups: GroupPromises
-    """What the output has promised for single groups."""
+    """The output's promises for single groups."""
     history: Sequence[tuple[int, str]] = ()
-    """The CTIs of the output in order, each with the input whose promise it was."""
+    """The CTIs of the output in order, each with the name of the input that made it."""
     leaving: Mapping[Scope, int] = field(default_factory=dict)
-    """What an input that leaves has promised for groups."""
+    """The promises for groups of an input that leaves."""
     alarms: list[Alarm] = field(default_factory=list)
     left_out: int = 0
-    """Rows of other inputs that the leader lacks, and that a promise has left out for good."""
+    """Rows of other inputs that a promise has excluded from the output, because the leader lacks
+    them."""
 
     def follows(self, member: MergeInput) -> bool:
-        """Whether the ends of rows that are shown follow an input at once (location 1)."""
+        """Whether rows of the output follow this input at once (policy of location 1)."""
         revise = self.policy.revise
         return revise == "every" or (revise == "leader" and member is self.leader)
 
     def settled_of(self, batch: Batch) -> int | Times:
-        """What the output has promised about each row of a batch."""
+        """The output's promise for each row of a batch."""
         if not self.groups.promised:
             return self.settled
         return self.groups.of_rows(batch.payload, self.settled)
 
     def settled_at(self, slots: Slots) -> int | Times:
-        """What the output has promised about the rows in these slots."""
+        """The output's promise for the rows in these slots."""
         return self.groups.at(slots, self.settled) if self.groups.promised else self.settled
 
     def is_final(self, member: MergeInput, slots: Codes, start: Times) -> Bools:
-        """Whether an input that leaves could not have taken these rows back."""
+        """Which of these rows an input that leaves could no longer have removed."""
         if member.insert_only:
             return np.ones(len(slots), np.bool_)
         promised = (
@@ -134,7 +143,7 @@ class Outlook:
         return np.asarray(start < promised)
 
     def settled_by(self, time: int) -> str:
-        """The input whose promise was the first of the output's beyond a time."""
+        """The name of the input that made the output's first CTI beyond a time."""
         at = bisect_right([promise for promise, _ in self.history], time)
         return self.history[at][1] if at < len(self.history) else "an input that has left"
 
@@ -146,8 +155,8 @@ class Outlook:
         ends: str,
         rows: int,
     ) -> None:
-        """Raise the alarm that the leader differs about a row (payload, start) that is settled.
-        `agreeing` are the inputs that have it as the output does; `ends` says what each has."""
+        """Note an alarm: the leader contradicts the settled row (payload, start). `agreeing` are
+        the inputs that agree with the output; `ends` describes the ends in both."""
         payload, start = row
         other = agreeing[0].name if agreeing else "an input that has left"
         text = (
@@ -159,14 +168,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Rows to bring in line with an input, so that the output may promise a time about them."""
+    """Rows of the output that must agree with the leader before `time` is promised about them."""
 
     leader: MergeInput
     slots: Slots
     time: int | Times
     settled: int | Times
-    """What the output has promised about each of them so far."""
-    outlook: Outlook
+    """The output's promise for each row so far."""
+    context: MergeContext
 
 
 class MergeLevel(ABC):
@@ -177,34 +186,33 @@ class MergeLevel(ABC):
     """Rows and places looked at, for measuring how the work grows."""
 
     def climb(self) -> MergeLevel | None:
-        """The same state at a level that assumes less of its inputs; None: the state does not allow
-        it."""
+        """This state as a level that assumes less of its inputs; None where there is none."""
         return None
 
     @abstractmethod
     def attach(self, member: MergeInput) -> None:
-        """A new input, in its column."""
+        """Add the column of a new input."""
 
     @abstractmethod
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
         """Drop the column of an input."""
 
     @abstractmethod
-    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
-        """Take the elements of an input. A batch that is refused leaves no trace."""
+    def update(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
+        """Record the elements of an input. A refused batch changes nothing."""
 
     @abstractmethod
-    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
-        """The changes that must come before the output may promise a time, as `leader` has it."""
+    def advance(self, leader: MergeInput, time: int, context: MergeContext) -> Batch:
+        """The changes that make the output agree with `leader`, so that it may promise `time`."""
 
     @abstractmethod
     def advance_groups(
-        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+        self, leader: MergeInput, times: Mapping[Scope, int], context: MergeContext
     ) -> Batch:
-        """The same for promises that concern some groups only."""
+        """As `advance`, for promises for single groups."""
 
     @abstractmethod
-    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+    def show(self, member: MergeInput, context: MergeContext) -> Batch:
         """The changes that policies require after the last update."""
 
     @abstractmethod
@@ -213,7 +221,7 @@ class MergeLevel(ABC):
 
     @abstractmethod
     def restore(self, slices: Mapping[str, Rows], columns: int, settled: int) -> None:
-        """Back to a snapshot, with so many columns, of a merge whose output had promised this."""
+        """Restore a snapshot with this number of columns; `settled` was the output's CTI."""
 
     @abstractmethod
     def state_size(self) -> StateSize: ...
@@ -222,20 +230,21 @@ class MergeLevel(ABC):
         """The rows that are held and may have promises for their groups."""
         return None
 
-    def compare(self, member: MergeInput, since: int, outlook: Outlook) -> None:
-        """An input has promised more than `since`: alarms where it contradicts what is settled."""
+    def compare(self, member: MergeInput, since: int, context: MergeContext) -> None:
+        """Check settled rows against the promise of an input that was `since` before; note alarms
+        where the input contradicts them."""
         return
 
-    def release(self, outlook: Outlook) -> None:
-        """Drop what was kept for inputs that are not there any more."""
+    def release(self, context: MergeContext) -> None:
+        """Drop what was kept only for inputs that have left."""
         return
 
-    def join(self, member: MergeInput, outlook: Outlook) -> Batch | None:
-        """The changes because an input that had to wait may now lead."""
+    def join(self, member: MergeInput, context: MergeContext) -> Batch | None:
+        """The changes once an input that had to wait may lead."""
         return None
 
-    def refollow(self, leader: MergeInput, outlook: Outlook) -> Batch | None:
-        """The changes because another input leads, where a policy follows it."""
+    def refollow(self, leader: MergeInput, context: MergeContext) -> Batch | None:
+        """The changes once `leader` has become the leader, where a policy follows the leader."""
         return None
 
 

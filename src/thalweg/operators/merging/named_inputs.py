@@ -1,8 +1,8 @@
 """A merge at the source of a query: its inputs join and leave while the query runs.
 
-What comes in is a sequence of steps, each about one input by name: it joins, it leaves, or here is
-a batch of it. The sequence is logged where it is made, so that every bucket takes the same steps
-in the same order, and takes them again after a restart.
+The kernel processes a sequence of steps, each about one input by name: the input joins, leaves or
+sends a batch. The sequence is logged where it is made, so that every bucket takes the same steps in
+the same order, and repeats them after a restart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["InputChange", "MergeStep", "NamedInputsKernel", "merged_source_kerne
 
 
 class InputChange(StrEnum):
-    """What becomes of an input of a merge."""
+    """Whether an input joins a merge or leaves it."""
 
     JOINS = "joins"
     LEAVES = "leaves"
@@ -58,14 +58,14 @@ class NamedInputsKernel(MergeKernel):
         return self.push(step.name, batch)
 
     def waits_for(self) -> tuple[str, ...]:
-        """In words: what would bring its promise on."""
+        """Descriptions of the promises that would advance the merge's own."""
         if not self.inputs:
             return ("an input of the merge: none has joined",)
         promises = (f"{name} has promised {show_end(m.cti)}" for name, m in self.inputs.items())
         return (f"a later promise of an input: {', '.join(promises)}",)
 
     def standing(self) -> dict[str, Any]:
-        """Which input leads and how far each is, as something that JSON can write."""
+        """The leader, the inputs and the alarms, as a JSON object."""
         return {
             "cti": self.settled,
             "leader": None if self.leader is None else self.leader.name,

@@ -1,7 +1,6 @@
-"""Whose promise becomes the output's: of all inputs that may lead, the one that has promised most.
+"""The output's next promise: that of the input that has promised most and may lead, less the lag.
 
-With `missing="keep"` the output promises what all inputs have. The lag of the policy is taken off;
-the end of the stream has none.
+With `missing="keep"` it is what all inputs have promised. The end of the stream has no lag.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ __all__ = ["next_group_promise", "next_promise"]
 def next_promise(
     inputs: Collection[MergeInput], leader: MergeInput | None, policy: MergePolicy
 ) -> tuple[MergeInput | None, int]:
-    """The input whose promise is the output's, and how far it goes. Of inputs that have promised
-    the same, the leader stays.
+    """The input that leads and the CTI that the output may promise. Of inputs with equal promises
+    the leader stays.
 
     >>> inputs = [MergeInput("left", 0, cti=5), MergeInput("right", 1, cti=9)]
     >>> [(member.name, time) for member, time in [next_promise(inputs, None, MergePolicy(lag=2))]]

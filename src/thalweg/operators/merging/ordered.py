@@ -1,19 +1,18 @@
-"""R0, R1 and R2: inserts in order of their starts. Nothing is held but the last start.
+"""R0, R1 and R2: inserts in order of their starts. No rows are held, only the last starts.
 
     R0  starts increase strictly
     R1  starts do not decrease, and rows of one start come in the same order in every input
     R2  starts do not decrease; payload and start are a key
 
-A row goes out when its start is above every start seen on any input. Of rows at the highest start,
-R1 sends the k-th of an input when no input has sent a k-th yet (a counter an input), and R2 those
-whose payload has not gone out (their digests). So an input that runs ahead is followed from one row
-to the next. A row that starts before the output's CTI is not sent: the input that made the CTI did
-not have it, or it went out earlier.
+A row is sent when its start is above every start seen on any input. Of the rows at the highest
+start, R1 sends the k-th row of an input if no input has had a k-th row there yet (a counter for
+each input), and R2 those whose payloads were not sent (by their digests). So the output follows the
+input that is ahead, row by row. A row that starts before the output's CTI is not sent: it was sent
+earlier, or the input that made the CTI lacks it.
 
 An input that joins with `since=t` may lack rows that end before `t`, so that its order means
 nothing for starts before `t`, and R1 cannot find the place of its rows in a run that begins there.
-What it sends is held until the output has promised `t`; of that, rows from the output's CTI on
-count.
+Its rows are held until the output has promised `t`; of these, rows from the output's CTI on count.
 
 A batch that is not in order, or has an adjust, breaks the level (`BrokenLevelError`, with the input
 and the row).
@@ -38,9 +37,9 @@ from thalweg.operators.merging.chains import distinct_digests
 from thalweg.operators.merging.digest_table import DigestTable
 from thalweg.operators.merging.level import (
     BrokenLevelError,
+    MergeContext,
     MergeInput,
     MergeLevel,
-    Outlook,
     first_row,
 )
 from thalweg.operators.merging.sent_starts import SentStarts
@@ -56,9 +55,9 @@ class InOrderLevel(MergeLevel):
         self.schema = schema
         self.highest = MIN_TIME
         self.last: dict[int, int] = {}
-        """By column the last start of its input."""
+        """By column: the last start of its input."""
         self.waiting: dict[int, list[Batch]] = {}
-        """By column what an input has sent that has not joined yet."""
+        """By column: the batches of an input that has not joined yet."""
         self._out: Batch = Batch.empty(schema)
         self.sent_starts = SentStarts()
 
@@ -66,40 +65,40 @@ class InOrderLevel(MergeLevel):
         self.last[member.column] = MIN_TIME
         self.sent_starts.attach(member.column)
 
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
         self.last.pop(member.column, None)
         self.waiting.pop(member.column, None)
         self.sent_starts.detach(member.column)
 
-    def update(self, member: MergeInput, batch: Batch, outlook: Outlook) -> None:
+    def update(self, member: MergeInput, batch: Batch, context: MergeContext) -> None:
         self._out = Batch.empty(self.schema)
         if not len(batch):
             return
         self._check(member, batch)
         self.last[member.column] = int(batch.start[-1])
         if member.joined:
-            self._out = self._follow(member, batch, outlook)
+            self._out = self._follow(member, batch, context)
         else:
-            later = batch.filter(batch.start >= outlook.settled).with_progress(NO_PROGRESS)
+            later = batch.filter(batch.start >= context.settled).with_progress(NO_PROGRESS)
             self.waiting.setdefault(member.column, []).append(later)
 
-    def join(self, member: MergeInput, outlook: Outlook) -> Batch | None:
+    def join(self, member: MergeInput, context: MergeContext) -> Batch | None:
         held = Batch.concat(self.waiting.pop(member.column, []), self.schema)
-        return self._follow(member, held, outlook) if len(held) else None
+        return self._follow(member, held, context) if len(held) else None
 
-    def _follow(self, member: MergeInput, batch: Batch, outlook: Outlook) -> Batch:
+    def _follow(self, member: MergeInput, batch: Batch, context: MergeContext) -> Batch:
         self.operations += len(batch)
         start = batch.start
         begin = int(np.searchsorted(start, self.highest, side="left"))
-        begin = max(begin, int(np.searchsorted(start, outlook.settled, side="left")))
+        begin = max(begin, int(np.searchsorted(start, context.settled, side="left")))
         sent = self._select(member, batch, begin)
-        if outlook.groups.promised:
-            sent &= start >= outlook.settled_of(batch)
+        if context.groups.promised:
+            sent &= start >= context.settled_of(batch)
         count = int(np.count_nonzero(sent))
         member.ignored += len(batch) - count
         self.highest = max(self.highest, int(start[-1]))
         self.sent_starts.note(start[sent])
-        outlook.left_out += self.sent_starts.left_out(member.column, start)
+        context.left_out += self.sent_starts.left_out(member.column, start)
         if not count:  # most batches, of inputs that are not in front
             return Batch.empty(self.schema)
         return batch.filter(sent).with_progress(NO_PROGRESS)
@@ -127,17 +126,17 @@ class InOrderLevel(MergeLevel):
 
     @abstractmethod
     def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
-        """The rows that go out. Those before position `begin` do not."""
+        """Which rows are sent, none of them before position `begin`."""
 
-    def advance(self, leader: MergeInput, time: int, outlook: Outlook) -> Batch:
+    def advance(self, leader: MergeInput, time: int, context: MergeContext) -> Batch:
         return Batch.empty(self.schema)
 
     def advance_groups(
-        self, leader: MergeInput, times: Mapping[Scope, int], outlook: Outlook
+        self, leader: MergeInput, times: Mapping[Scope, int], context: MergeContext
     ) -> Batch:
         return Batch.empty(self.schema)
 
-    def show(self, member: MergeInput, outlook: Outlook) -> Batch:
+    def show(self, member: MergeInput, context: MergeContext) -> Batch:
         out, self._out = self._out, Batch.empty(self.schema)
         return out
 
@@ -189,22 +188,23 @@ class StrictLevel(InOrderLevel):
 
 
 class RunOrderLevel(InOrderLevel):
-    """R1: by column, how many rows it has had at the highest start."""
+    """R1: counts the rows at the highest start."""
 
     name = "R1"
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__(schema)
         self.counts: dict[int, int] = {}
+        """By column: how many rows the input has had there."""
         self.most = 0
-        """How many have gone out there; inputs that have left count."""
+        """How many were sent there, also of inputs that have left."""
 
     def attach(self, member: MergeInput) -> None:
         super().attach(member)
         self.counts[member.column] = 0
 
-    def detach(self, member: MergeInput, outlook: Outlook) -> None:
-        super().detach(member, outlook)
+    def detach(self, member: MergeInput, context: MergeContext) -> None:
+        super().detach(member, context)
         self.counts.pop(member.column, None)
 
     def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
@@ -238,9 +238,8 @@ class RunOrderLevel(InOrderLevel):
 
 
 class RunDigestLevel(InOrderLevel):
-    """R2: the digests of the rows that have gone out at the highest start. A single row is held as
-    it is: mostly the next start comes before it is needed, or the other inputs send the same
-    row."""
+    """R2: keeps the digests of the rows sent at the highest start. A single row is kept as it is:
+    mostly the next start comes before its digest is needed, or other inputs send an equal row."""
 
     name = "R2"
 
@@ -248,7 +247,7 @@ class RunDigestLevel(InOrderLevel):
         super().__init__(schema)
         self.sent = DigestTable()
         self.single: Rows | None = None
-        """A row that has gone out there, and is not in `sent`."""
+        """The only row sent there, if its digest is not in `sent` yet."""
 
     def _select(self, member: MergeInput, batch: Batch, begin: int) -> Bools:
         start = batch.start
@@ -273,7 +272,7 @@ class RunDigestLevel(InOrderLevel):
             self.single = None
 
     def _unsent(self, rows: Rows) -> Bools:
-        """Which of these have not gone out; they have now. Of equal ones the first counts."""
+        """Which of these rows were not sent before, the first of equal rows; they count as sent."""
         unsent = np.zeros(rows.num_rows, np.bool_)
         if self.single is not None and not len(self.sent) and rows.equals(self.single):
             return unsent

@@ -1,7 +1,7 @@
-"""A chunk of payloads: rows that never change, by the slots they were added with.
+"""A chunk of payloads: immutable rows, and the slot of each.
 
-Rows of a chunk go one by one; their places stay. Mostly the oldest rows go first, so that what is
-left of a chunk are its last rows, and `dropped` counts the places before them.
+Rows are dropped one by one, without moving the others. Mostly the oldest are dropped first, so that
+`dropped` counts the leading places of which no row is left.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ __all__ = ["Chunk", "same_rows"]
 class Chunk:
     rows: Rows
     slots: Slots
-    """By place. A slot that was handed out again has its row in another chunk."""
+    """By place. A slot that was reused has its row in another chunk."""
     live: int
+    """How many rows have not been dropped."""
     dropped: int = 0
-    """All rows of the places before this one were dropped."""
+    """All rows at places before this one were dropped."""
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -39,11 +40,11 @@ class Chunk:
 
     @property
     def whole(self) -> bool:
-        """Whether every row from the place `dropped` on is there."""
+        """Whether no row from the place `dropped` on was dropped."""
         return self.live == len(self) - self.dropped
 
     def between(self, begin: int, end: int) -> Slots:
-        """The slots of the places from one to another."""
+        """The slots of the places in [begin, end)."""
         return part_of(self.slots, slice(begin, min(end, len(self))))
 
     def take(self, places: Slots) -> Rows:
@@ -56,9 +57,8 @@ class Chunk:
 
 
 def same_rows(held: Rows, places: Slots, rows: Rows, positions: Slots) -> bool:
-    """Whether the rows at some places equal those at as many positions. Where both have the same
-    gaps, rows that were dropped lie between them: all are compared where they lie, without a
-    copy."""
+    """Whether the rows at some places equal those at as many positions. Where the gaps between
+    them are the same on both sides, the rows in the gaps are compared too, which saves a copy."""
     if isinstance(places, slice) and isinstance(positions, slice):
         return _equal(held, places.start, rows, positions.start, count_of(places))
     here, there = listed(places), listed(positions)

@@ -2,8 +2,8 @@
 
 Payloads lie in chunks that never change. New rows become a chunk; chunks of about one size are
 merged, so there are few or logarithmically many, and each row is copied logarithmically often. A
-chunk whose rows are mostly dropped is written anew without them, so that at most about half of what
-is held is of no use.
+chunk of which most rows were dropped is written anew without them, so that at most about half of
+the memory holds dropped rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LARGEST = 64 << 20
 _MANY, _FEW = 4_096, 16
 """Chunks of many rows are not merged as long as there are few chunks."""
 _SPARSE = 4
-"""Rows that follow each other are looked for among so many places for each of them."""
+"""Places looked at for each of the rows that are looked for, where some rows were dropped."""
 
 
 class Payloads:
@@ -48,61 +48,65 @@ class Payloads:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._numbers: dict[int, Chunk] = {}
+        self._chunks: dict[int, Chunk] = {}
         """Chunks, in the order in which rows were added."""
-        self._next = 0
-        self._chunk = np.full(64, -1, np.int64)
+        self._next_number = 0
+        self._chunk_of = np.full(64, -1, np.int64)
         """By slot: the number of the chunk; `~number` if the row was dropped."""
-        self._place = np.zeros(64, np.int64)
+        self._place_of = np.zeros(64, np.int64)
+        """By slot: the place in the chunk."""
 
     @property
     def nbytes(self) -> int:
-        held = sum(chunk.nbytes for chunk in self._numbers.values())
-        return held + self._chunk.nbytes + self._place.nbytes
+        held = sum(chunk.nbytes for chunk in self._chunks.values())
+        return held + self._chunk_of.nbytes + self._place_of.nbytes
 
     # ------------------------------------------------------------------------------------------
     # rows that come and go
 
     def add(self, slots: Slots, rows: Rows) -> None:
-        """New rows with their slots. They are copied: nothing larger is held with them."""
+        """Add rows with their slots. They are copied, so that no larger buffer is kept alive."""
         count, bytes_ = count_of(slots), int(rows.nbytes)
         if not count:
             return
         self._make_room(slots)
         parts = [(slots, rows)]
-        while self._numbers:  # the newest chunks, as long as one is not twice as large
-            number = next(reversed(self._numbers))
-            chunk = self._numbers[number]
+        while self._chunks:  # merge with the newest chunks that are less than twice as large
+            number = next(reversed(self._chunks))
+            chunk = self._chunks[number]
             if chunk.live >= 2 * count or bytes_ + chunk.nbytes > _LARGEST:
                 break
-            if count >= _MANY and len(self._numbers) < _FEW:
+            if count >= _MANY and len(self._chunks) < _FEW:
                 break
             count, bytes_ = count + chunk.live, bytes_ + chunk.nbytes
             parts.append(self._living(number))
-            del self._numbers[number]
+            del self._chunks[number]
         if len(parts) == 1:
-            self._put(self._next, slots, copy_rows(rows))
+            self._put(self._next_number, slots, copy_rows(rows))
         else:
             parts.reverse()
             own = joined([own for own, _ in parts])
-            self._put(self._next, own, concat_rows([part for _, part in parts], self.schema))
-        self._next += 1
+            self._put(self._next_number, own, concat_rows([part for _, part in parts], self.schema))
+        self._next_number += 1
 
     def _make_room(self, slots: Slots) -> None:
         needed = slots.stop if isinstance(slots, slice) else int(slots.max()) + 1
-        size = len(self._chunk)
+        size = len(self._chunk_of)
         while size < needed:
             size *= 2
-        self._chunk, self._place = grown(self._chunk, size, -1), grown(self._place, size)
+        self._chunk_of, self._place_of = (
+            grown(self._chunk_of, size, -1),
+            grown(self._place_of, size),
+        )
 
     def _put(self, number: int, slots: Slots, rows: Rows) -> None:
         at = as_slice(slots)
-        self._numbers[number] = Chunk(rows, at, int(rows.num_rows))
-        self._chunk[at] = number
-        self._place[at] = np.arange(rows.num_rows)
+        self._chunks[number] = Chunk(rows, at, int(rows.num_rows))
+        self._chunk_of[at] = number
+        self._place_of[at] = np.arange(rows.num_rows)
 
     def _living(self, number: int) -> tuple[Slots, Rows]:
-        chunk = self._numbers[number]
+        chunk = self._chunks[number]
         left = slice(chunk.dropped, len(chunk)) if chunk.whole else self._left(number)
         slots = part_of(chunk.slots, left)
         if isinstance(left, slice):
@@ -110,25 +114,25 @@ class Payloads:
         return slots, take_rows(chunk.rows, left)
 
     def _left(self, number: int) -> Slots:
-        return where(self._chunk[self._numbers[number].slots] == number)
+        return where(self._chunk_of[self._chunks[number].slots] == number)
 
     def remove(self, slots: Slots) -> None:
         """Drop rows."""
         if not count_of(slots):
             return
         at = as_slice(slots)
-        counts = _counted(self._chunk[at])
-        self._chunk[at] = ~self._chunk[at]
+        counts = _counted(self._chunk_of[at])
+        self._chunk_of[at] = ~self._chunk_of[at]
         for number, count in counts:
-            chunk = self._numbers[number]
+            chunk = self._chunks[number]
             chunk.live -= count
             if not chunk.live:
-                del self._numbers[number]
+                del self._chunks[number]
             elif 2 * chunk.live < len(chunk):
                 kept, rows = self._living(number)
                 self._put(number, kept, copy_rows(rows))
             elif not (
-                self._chunk[chunk.between(chunk.dropped, chunk.dropped + count)] == number
+                self._chunk_of[chunk.between(chunk.dropped, chunk.dropped + count)] == number
             ).any():
                 chunk.dropped += count
 
@@ -136,35 +140,35 @@ class Payloads:
     # rows by the order in which they were added
 
     def behind(self, slot: int) -> int:
-        """The slot of the row that was added right after the one in a slot; -1 if none was, or
-        if it is not kept any more. That row may have been dropped."""
-        number = int(self._chunk[slot])
+        """The slot of the row that was added right after that of `slot`; -1 if there is none or it
+        is not known any more. The row may have been dropped."""
+        number = int(self._chunk_of[slot])
         if number < 0:
             return -1
-        place = int(self._place[slot]) + 1
-        if place < len(self._numbers[number]):
-            return self._slot(number, place)
-        later = next((other for other in self._numbers if other > number), -1)
-        return self._slot(later, 0) if later >= 0 else -1
+        place = int(self._place_of[slot]) + 1
+        if place < len(self._chunks[number]):
+            return self._slot_at(number, place)
+        later = next((other for other in self._chunks if other > number), -1)
+        return self._slot_at(later, 0) if later >= 0 else -1
 
     def left_from(self, slot: int) -> int:
-        """The row in a slot, or if it is gone, the one behind it and all others of its chunk that
-        have gone first; -1 if that is not known."""
-        number = int(self._chunk[slot])
+        """The slot itself while its row is held; if the row was dropped together with all before it
+        in its chunk, the slot of the first row left there; -1 if that is not known."""
+        number = int(self._chunk_of[slot])
         if number >= 0:
             return slot
-        chunk = self._numbers.get(~number)
-        if chunk is None or int(self._place[slot]) >= chunk.dropped:
+        chunk = self._chunks.get(~number)
+        if chunk is None or int(self._place_of[slot]) >= chunk.dropped:
             return -1
-        found = self._slot(~number, chunk.dropped)
-        return found if int(self._chunk[found]) == ~number else -1
+        found = self._slot_at(~number, chunk.dropped)
+        return found if int(self._chunk_of[found]) == ~number else -1
 
-    def _slot(self, number: int, place: int) -> int:
-        return slot_at(self._numbers[number].slots, place)
+    def _slot_at(self, number: int, place: int) -> int:
+        return slot_at(self._chunks[number].slots, place)
 
     def lying_at(self, slot: int, rows: Rows, positions: Slots | None = None) -> Slots | None:
-        """The slots of the rows that are left of those added from the place of a slot on, if they
-        are exactly these rows, or those at some positions; None otherwise.
+        """The slots of the rows held from the place of a slot on, in the order in which they were
+        added, if they equal these rows (those at `positions`, or all); None otherwise.
 
         >>> payloads = Payloads(pa.schema([("v", pa.int64())]))
         >>> held = pa.RecordBatch.from_pydict({"v": [7, 8, 9]})
@@ -172,12 +176,12 @@ class Payloads:
         >>> payloads.lying_at(1, held.slice(1)).tolist(), payloads.lying_at(1, held)
         ([1, 2], None)
         """
-        first, begin = int(self._chunk[slot]), int(self._place[slot])
+        first, begin = int(self._chunk_of[slot]), int(self._place_of[slot])
         if first < 0:
             return None
         positions = slice(0, rows.num_rows) if positions is None else positions
         found: list[Slots] = []
-        for number in self._numbers:
+        for number in self._chunks:
             if number < first:
                 continue
             same = self._same_from(number, begin, rows, positions)
@@ -191,16 +195,16 @@ class Payloads:
         return None
 
     def _same_from(self, number: int, begin: int, rows: Rows, positions: Slots) -> Slots | None:
-        """The slots of the first of the rows at these positions, as many as a chunk has from a
-        place on, if they are what is left there; None if others are, or hardly any."""
-        chunk, count = self._numbers[number], count_of(positions)
+        """The slots of the rows that a chunk holds from place `begin` on, at most as many as there
+        are positions, if they equal the first of these rows; None if not, or if few are left."""
+        chunk, count = self._chunks[number], count_of(positions)
         places: Slots
         if chunk.whole:
             begin = max(begin, chunk.dropped)
             places = slice(begin, min(begin + count, len(chunk)))
         else:
             reach = begin + _SPARSE * count
-            places = begin + np.flatnonzero(self._chunk[chunk.between(begin, reach)] == number)
+            places = begin + np.flatnonzero(self._chunk_of[chunk.between(begin, reach)] == number)
             places = places[:count]
             if len(places) < count and reach < len(chunk):
                 return None
@@ -209,13 +213,13 @@ class Payloads:
         return part_of(chunk.slots, places)
 
     def first(self, count: int) -> Codes:
-        """At most so many slots: of the rows that are there, those that were added first."""
-        if not self._numbers:
+        """The slots of the rows that were added first of all that are held, at most `count`."""
+        if not self._chunks:
             return np.empty(0, np.int64)
-        number, chunk = next(iter(self._numbers.items()))
+        number, chunk = next(iter(self._chunks.items()))
         while True:  # every place is passed once, and a chunk has a row that is there
             slots = listed(chunk.between(chunk.dropped, chunk.dropped + _SPARSE * count))
-            living = np.flatnonzero(self._chunk[slots] == number)
+            living = np.flatnonzero(self._chunk_of[slots] == number)
             if len(living):
                 chunk.dropped += int(living[0])
                 return slots[living[:count]]
@@ -229,22 +233,22 @@ class Payloads:
         if not count_of(slots):
             return empty_rows(self.schema)
         at = as_slice(slots)
-        numbers = self._chunk[at]
+        numbers = self._chunk_of[at]
         first = int(numbers[0])
         if (numbers == first).all():
-            return self._numbers[first].take(self._place[at])
+            return self._chunks[first].take(self._place_of[at])
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-        place = self._place[at]
+        place = self._place_of[at]
         parts = [
-            take_rows(self._numbers[int(numbers[which[0]])].rows, place[which])
+            take_rows(self._chunks[int(numbers[which[0]])].rows, place[which])
             for which in np.split(order, cuts)
         ]
         return take_rows(concat_rows(parts, self.schema), inverse_order(order))
 
 
 def _counted(numbers: Codes) -> list[tuple[int, int]]:
-    """Small numbers that occur, and how often."""
+    """The distinct values of a column of small numbers, each with its count."""
     first, last = int(numbers.min()), int(numbers.max())
     if first == last:
         return [(first, len(numbers))]

@@ -1,13 +1,12 @@
-"""Inputs in step: a batch that repeats, in the same order, rows which another input has sent.
+"""Batches that repeat the rows of another input in the same order, as replicas of a plan send them.
 
-Replicas of one plan mostly send such batches. Each input has a place in the order in which rows
-were added: the one behind its last row. If what is left from there on are exactly the rows of the
-next batch, they need not be looked for by digest, and comparing is far cheaper than making
-digests.
+Each input has a cursor into the order in which rows were added: the row after its last one. Where
+the rows held from there on equal the next batch, their slots are found by comparing, which is far
+cheaper than making digests.
 
-An input without a place, or that is not in step, gets another one where a row starts as
-the first one of its batch: among the rows that are held longest, or in a large batch wherever it
-lies. A place is a hint. Rows are compared in any case, so it is not saved.
+An input without a cursor, or whose batch does not match there, gets a new cursor at a row that
+starts when the first row of the batch does: one of the rows that are held longest, or for a large
+batch any row. A cursor is a hint. Rows are compared in any case, so it is not saved.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MANY = 1_000
 
 
 class RepeatedBatches:
-    """By input, where in the top tier its next rows may lie.
+    """The cursor of each input into the rows of the top tier.
 
     >>> top, rows = TopTier(SCHEMA), pa.RecordBatch.from_pydict({"v": [7, 8, 9]}, SCHEMA)
     >>> slots, repeated = top.add_after_all(rows, np.array([1, 2, 3])), RepeatedBatches()
@@ -36,29 +35,29 @@ class RepeatedBatches:
     """
 
     def __init__(self) -> None:
-        self._next: dict[int, int] = {}
-        """By column: the slot of the row behind the last one; -1 as long as there is none."""
+        self._cursor: dict[int, int] = {}
+        """By column: the slot of the row added after the input's last one; -1: none was yet."""
 
     def sent(self, top: TopTier, column: int, last: int) -> None:
-        """An input has sent the row in a slot, and no row after it."""
-        self._next[column] = top.payloads.behind(last)
+        """Note that the last row of an input's batch is in slot `last`."""
+        self._cursor[column] = top.payloads.behind(last)
 
     def added(self, first: int) -> None:
-        """Rows were added behind all others, the first of them in a slot."""
-        for column, slot in self._next.items():
+        """Note that rows were added after all others, the first of them in slot `first`."""
+        for column, slot in self._cursor.items():
             if slot < 0:
-                self._next[column] = first
+                self._cursor[column] = first
 
     def leave(self, column: int) -> None:
-        """There is no such input any more."""
-        self._next.pop(column, None)
+        """Forget an input."""
+        self._cursor.pop(column, None)
 
     def find(
         self, top: TopTier, column: int, rows: Rows, start: Times, positions: Slots | None
     ) -> Slots | None:
-        """The slots of the rows of a batch, or of those at some positions, with their starts, if
-        they lie in this order at the place of an input; None where rows have to be looked for."""
-        slot = self._next.get(column, -1)
+        """The slots of the rows of a batch (at some positions, or all) with these starts, if they
+        lie in this order at the input's cursor; None where they must be found by digest."""
+        slot = self._cursor.get(column, -1)
         slot = -1 if slot < 0 else top.payloads.left_from(slot)
         if slot < 0 or int(top.start[slot]) != int(start[0]):
             slot = _starting_as(top, start)
@@ -70,9 +69,9 @@ class RepeatedBatches:
 
 
 def _starting_as(top: TopTier, starts: Times) -> int:
-    """The slot of a row that starts as the first one of a batch; -1 if there is none, or if it is
-    not worth looking for. An input whose last rows were dropped is behind the others: what it sends
-    is among the rows that are held longest."""
+    """The slot of a row that starts when the first row of a batch does; -1 if there is none, or if
+    it is not worth looking for. An input whose last rows were dropped is behind the others: its
+    rows are among those that are held longest."""
     start = int(starts[0])
     if start > top.highest:
         return -1

@@ -1,9 +1,9 @@
-"""How many rows an ordered merge has left out.
+"""How many rows an in-order merge has left out.
 
-R0 to R2 hold no rows, so that a row that comes after the output has gone on is taken for one that
-was sent. Whether it was follows from counts: how many rows have gone out at each start, as far back
-as the slowest input is, at most `_KEPT` starts. An input that has more rows at a start than have
-gone out had rows that were left out; a row that several inputs had counts once.
+R0 to R2 hold no rows, so a row that arrives behind the output is taken for one that was sent
+already. Whether it was follows from counts of the rows sent at each start, as far back as the
+slowest input is, for at most `_KEPT` starts. The rows of an input at a start beyond the number that
+was sent were left out; a row that several inputs have counts once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from thalweg.model.time import MIN_TIME, Times
 __all__ = ["SentStarts"]
 
 _KEPT = 65_536
-"""Of an input that is further behind, rows that were left out are not counted: a megabyte."""
-
+"""Starts that are kept, a megabyte. Of an input further behind, rows left out are not counted."""
 
 _FORGOTTEN = -1
+"""The column of a saved run that stands for `_forgotten`."""
 
 
 class SentStarts:
@@ -35,9 +35,9 @@ class SentStarts:
         self._start: Times = np.empty(0, np.int64)
         self._count: Codes = np.empty(0, np.int64)
         self._run: dict[int, tuple[int, int]] = {}
-        """By column: its last start, and how many rows it has had there."""
+        """By column: the input's last start, and how many rows it had there."""
         self._forgotten = MIN_TIME
-        """Up to this start the counts were dropped."""
+        """The counts up to this start were dropped."""
 
     @property
     def nbytes(self) -> int:
@@ -50,7 +50,7 @@ class SentStarts:
         self._run.pop(column, None)
 
     def note(self, start: Times) -> None:
-        """Rows have gone out; their starts, in order."""
+        """Count rows that were sent, by their starts in order."""
         if not len(start):
             return
         found, count = _runs(start)
@@ -63,7 +63,7 @@ class SentStarts:
             self._drop_before(int(self._start[-_KEPT]))
 
     def left_out(self, column: int, start: Times) -> int:
-        """How many of the rows of an input, by their starts in order, have never gone out."""
+        """How many rows of an input, given by their starts in order, were never sent."""
         if self._all_sent(column, start):
             self._run[column] = int(start[-1]), 1
             self._drop_before(min(last for last, _ in self._run.values()))
@@ -88,8 +88,8 @@ class SentStarts:
         return int(more.sum() + count[absent].sum())
 
     def _all_sent(self, column: int, start: Times) -> bool:
-        """Whether an input sends, each once, the very starts that have gone out one after the
-        other: the rule among inputs of one form, and found by one comparison."""
+        """Whether the starts of an input equal a run of the starts that were sent: the usual case
+        for inputs of one physical form, found by one comparison."""
         first = int(start[0])
         if first <= self._forgotten or first == self._run.get(column, (MIN_TIME, 0))[0]:
             return False
@@ -121,6 +121,6 @@ class SentStarts:
 
 
 def _runs(start: Times) -> tuple[Times, Codes]:
-    """The different starts, in order, and how often each occurs."""
+    """The distinct starts of a sorted column, and how often each occurs."""
     first = np.flatnonzero(np.concatenate([[True], start[1:] != start[:-1]]))
     return start[first], np.diff(np.append(first, len(start)))

@@ -1,5 +1,5 @@
-"""Slots that lie one behind the other, as a slice: columns are read and written several times as
-fast by a slice as by a list of places."""
+"""Consecutive slots as a slice: columns are read and written several times as fast by a slice as by
+an array of positions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 Slots: TypeAlias = Codes | slice
-"""Some slots, or some positions, as NumPy reads and writes them in a column."""
+"""Slots, or positions: an index of a NumPy column."""
 
 _FEW = 64
-"""So few slots are read one by one as fast as a slice."""
+"""Fewer slots than this are read as fast by an array as by a slice."""
 
 
 @overload
@@ -35,7 +35,7 @@ def as_slice(slots: slice) -> slice: ...
 @overload
 def as_slice(slots: Slots) -> Slots: ...
 def as_slice(slots: Slots) -> Slots:
-    """Slots that lie one behind the other as a slice; others as they are.
+    """Consecutive slots as a slice; others as they are.
 
     >>> as_slice(np.arange(100, 200)), as_slice(np.array([3, 5]))
     (slice(100, 200, None), array([3, 5]))
@@ -50,7 +50,7 @@ def as_slice(slots: Slots) -> Slots:
 
 
 def where(mask: Bools) -> Slots:
-    """The positions at which a mask holds. Those of the first or of the last rows are a slice.
+    """The positions at which a mask holds; a slice where they are the first or the last ones.
 
     >>> where(np.array([False, True, True])), where(np.array([True, False, True]))
     (slice(1, 3, None), array([0, 2]))
@@ -62,7 +62,7 @@ def where(mask: Bools) -> Slots:
 
 
 def listed(slots: Slots) -> Codes:
-    """One slot after the other."""
+    """The slots as an array."""
     return np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
 
 
@@ -71,7 +71,7 @@ def count_of(slots: Slots) -> int:
 
 
 def bytes_of(slots: Slots) -> int:
-    """Of the list: what is counted as held does not depend on how slots happen to lie."""
+    """The bytes of the slots as an array, so that sizes do not depend on the representation."""
     return 8 * count_of(slots)
 
 
@@ -80,12 +80,12 @@ def slot_at(slots: Slots, position: int) -> int:
 
 
 def copied(slots: Slots) -> Slots:
-    """In memory of their own, whatever list they are a part of."""
+    """The slots in memory of their own, if they are a view of a larger array."""
     return slots if isinstance(slots, slice) else slots.copy()
 
 
 def joined(parts: Sequence[Slots]) -> Slots:
-    """All slots one after the other.
+    """The parts as one, in order.
 
     >>> joined([slice(10, 20), slice(20, 30)]), joined([slice(8, 9), slice(2, 3)])
     (slice(10, 30, None), array([8, 2]))

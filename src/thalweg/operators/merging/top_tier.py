@@ -1,16 +1,17 @@
-"""The top tier of the index of a merge: every live row once, whatever number of inputs has it.
+"""The top tier of a merge's index: every live row once, whatever number of inputs has it.
 
 Figure 1 of the document has a tree by start and payload. Here a row has a slot, found by the digest
-of its payload and start; rows that no CTI of the output has reached lie in sorted runs by start, so
-that the rows a CTI freezes are taken off the front. What the inputs and the output have of a row
-is kept beside it, in columns by slot, by the level (two tiers in `keyed`, three in `counted`).
+of its payload and start. A row is unfrozen until the output's CTI passes its start, then half
+frozen until it is settled. Unfrozen rows lie in runs sorted by start, so that a CTI cuts a prefix
+off each run. The ends of a row in the inputs and in the output are kept by the level, in columns by
+slot (two tiers in `keyed`, three in `counted`).
 
-A row that starts after all others is new without a look into the table, and inputs in step find it
-by comparing (`keyed`). So the digests of such rows are made when a row is first looked for by
-its digest; of rows that are dropped before that, never.
+A row that starts after all others is new without a lookup, and other inputs mostly find it by
+comparing (`repeated_batches`). So the digests of such rows are made when a row is first looked up
+by digest; for rows that are dropped before that, never.
 
-A promise for one group takes rows out of the middle of a run. Their places there stay, counted as
-stale, until the common CTI passes them or half of all places are stale.
+A promise for one group settles rows in the middle of a run. Their places in the run stay, counted
+as stale, until the common CTI passes them or half of all places are stale.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from thalweg.operators.merging.slot_ranges import (
 __all__ = ["TopTier"]
 
 _FEW = 64
-"""So many places of rows that were dropped, or batches, are not worth a clean-up."""
+"""A number of stale places, or of batches without digests, that is not worth a clean-up."""
 
 
 class TopTier:
@@ -51,27 +52,28 @@ class TopTier:
         self.payloads = Payloads(schema)
         self.start: Times = np.zeros(self.table.capacity, np.int64)
         self.alive: Bools = np.zeros(self.table.capacity, np.bool_)
-        """The row can be found."""
+        """By slot: the row is held."""
         self.open: Bools = np.zeros(self.table.capacity, np.bool_)
-        """The row is not settled yet."""
+        """By slot: the row is not settled yet."""
         self._queued: Bools = np.zeros(self.table.capacity, np.bool_)
-        """The slot has a place in `half` or in a run."""
+        """By slot: it has a place in `half` or in a run."""
         self.half: Slots = slice(0, 0)
         """Slots of half frozen rows."""
         self._oldest: int | None = INFINITY
-        """The earliest start of those, where it was looked for."""
+        """The earliest start of a half frozen row; None: not known."""
         self.highest = MIN_TIME
         """No row that was ever added starts later."""
-        self._later: list[Slots] = []
+        self._undigested: list[Slots] = []
         """Slots of rows whose digests are still to be made; some of the rows may have been dropped.
         Of more than a few batches, only that there are such rows."""
-        self._found = 0
-        """What `starting_at` has found last: inputs in step look for the same row."""
+        self._last_found = 0
+        """The last result of `starting_at`: inputs in step look for the same row."""
         self._unfrozen: list[tuple[Times, Slots]] = []
+        """Runs of unfrozen rows: starts in order, and their slots."""
         self._stale = 0
-        """Places of rows that are settled ..."""
+        """Places, in `half` and in runs, of rows that are settled ..."""
         self._dead = 0
-        """... of which so many are not there any more."""
+        """... of which so many have been dropped."""
 
     def __len__(self) -> int:
         return len(self.table) - self._dead
@@ -82,48 +84,47 @@ class TopTier:
 
     @property
     def nbytes(self) -> int:
-        """Without `_later`, which names slots of the last few batches until a row is looked
-        for: the size of state is the same before and after a restart."""
+        """Without `_undigested`, so that the size is the same before and after a restart."""
         runs = sum(start.nbytes + bytes_of(slots) for start, slots in self._unfrozen)
         flags = self.alive.nbytes + self.open.nbytes + self._queued.nbytes
         columns = self.start.nbytes + flags + bytes_of(self.half)
         return self.table.nbytes + self.payloads.nbytes + columns + runs
 
     def add(self, digests: Digests, rows: Rows, start: Times) -> Codes:
-        """Slots for rows that are not there yet."""
+        """Add rows that are not held yet; returns their slots."""
         slots = self.table.add(digests)
         self._put(slots, rows, start)
         self._queue(slots, start)
         return slots
 
     def add_after_all(self, rows: Rows, start: Times) -> Slots:
-        """Slots for rows that start, in order, after every row that was ever added."""
+        """Add rows that start, in order, after every row that was ever added."""
         slots = as_slice(self.table.reserve(len(start)))
         self._put(slots, rows, start)
         self._queue(slots, start)
-        if len(self._later) <= _FEW:
-            self._later.append(slots)
+        if len(self._undigested) <= _FEW:
+            self._undigested.append(slots)
         return slots
 
     def find(self, digests: Digests) -> Codes:
         """The slot of each digest; -1 where there is none."""
-        if self._later:
+        if self._undigested:
             slots = self._unlinked()
-            self._later = []
+            self._undigested = []
             if len(slots):
                 rows, start = self.payloads.take(slots), self.start[slots]
                 self.table.link(slots, self.digest(rows, start))
         return self.table.find(digests)
 
     def digest(self, rows: Rows, start: Times) -> Digests:
-        """What rows are found by."""
+        """The digests by which rows are found."""
         return digest_rows([*rows.columns, start], len(start))
 
     def _unlinked(self) -> Codes:
-        """Slots of the rows that are there and have no digests, each once."""
-        if len(self._later) > _FEW:
+        """Slots of the held rows without digests, each once."""
+        if len(self._undigested) > _FEW:
             return np.flatnonzero(self.alive & ~self.table.linked)
-        slots = listed(joined(self._later))
+        slots = listed(joined(self._undigested))
         slots = slots[self.alive[slots] & ~self.table.linked[slots]]
         numbers, holder = np.arange(len(slots)), np.empty(self.capacity, np.int64)
         holder[slots] = numbers  # a slot that was handed out again is there twice
@@ -135,19 +136,19 @@ class TopTier:
         return np.flatnonzero(self.alive)
 
     def add_settled(self, digests: Digests, rows: Rows, start: Times) -> Codes:
-        """Slots for rows that are settled already: no CTI will reach them."""
+        """Add rows that are settled already, so that no CTI needs to reach them."""
         slots = self.table.add(digests)
         self._put(slots, rows, start)
         self.open[slots] = False
         return slots
 
     def restore(self, slots: Codes, digests: Digests, rows: Rows, start: Times) -> None:
-        """Rows that were saved, into a tier that is empty."""
+        """Fill an empty tier with saved rows."""
         self.table.add_at(slots, digests)
         self._put(slots, rows, start)
 
     def queue(self, slots: Codes) -> None:
-        """Rows that were saved: a CTI may reach them."""
+        """Queue restored rows for the CTIs to come."""
         self._queue(slots, self.start[slots])
 
     def _put(self, slots: Slots, rows: Rows, start: Times) -> None:
@@ -185,8 +186,8 @@ class TopTier:
             runs.append((start, slots))
 
     def reach(self, time: int) -> Slots:
-        """Slots of the rows that start before a time: first those that were half frozen, then those
-        that the time freezes. They become `half`; the caller removes what is settled."""
+        """Slots of the rows that start before a time: first the half frozen ones, then those that
+        become half frozen now. They are `half` from now on; the caller removes settled rows."""
         parts = [self.half]
         kept = []
         for start, slots in self._unfrozen:
@@ -213,18 +214,18 @@ class TopTier:
 
     def starting_at(self, time: int) -> int:
         """The slot of a row that starts at a time; -1 if there is none."""
-        if self.alive[self._found] and self.start[self._found] == time:
-            return self._found
+        if self.alive[self._last_found] and self.start[self._last_found] == time:
+            return self._last_found
         for start, slots in self._unfrozen:
             at = int(np.searchsorted(start, time))
             if at < len(start) and int(start[at]) == time:
-                self._found = slot_at(slots, at)
-                return self._found
+                self._last_found = slot_at(slots, at)
+                return self._last_found
         same = self.start[self.half] == time
         if not same.any():
             return -1
-        self._found = slot_at(self.half, int(np.argmax(same)))
-        return self._found
+        self._last_found = slot_at(self.half, int(np.argmax(same)))
+        return self._last_found
 
     def unfrozen(self) -> Codes:
         """Slots of all rows that the output's CTI has not reached."""
@@ -234,8 +235,7 @@ class TopTier:
         return slots[self.open[slots]] if self._stale else slots
 
     def remove_half(self, final: Bools) -> Slots:
-        """Take half frozen rows that are settled off the list; `final` is by their order in
-        `half`. Returns their slots."""
+        """Remove settled rows from `half`, where the mask `final` holds; returns their slots."""
         if not final.any():
             return slice(0, 0)
         slots = as_slice(part_of(self.half, where(final)))
@@ -245,7 +245,7 @@ class TopTier:
         return slots
 
     def settle(self, slots: Codes) -> None:
-        """Rows that a promise for their group has settled, wherever they lie."""
+        """Mark rows that a promise for their group has settled, wherever they lie."""
         self.open[slots] = False
         self._stale += len(slots)
         places = count_of(self.half) + sum(len(run[0]) for run in self._unfrozen)
@@ -273,7 +273,7 @@ class TopTier:
         self.table.free(dead)
 
     def remove(self, slots: Slots) -> None:
-        """Drop settled rows. A slot that still has a place in a run is free when it leaves that."""
+        """Drop settled rows. A slot with a place in a run is freed when the run drops the place."""
         if not count_of(slots):
             return
         slots = as_slice(slots)
