@@ -67,17 +67,4 @@ class AppendBuffer(deque[Batch]):
 def cut(batch: Batch, at: int) -> tuple[Batch, Batch]:
     """The first `at` elements and the others; the promise holds after all of them."""
 
-    def part(begin: int, end: int | None) -> Batch:
-        where = slice(begin, end)
-        payload = batch.payload.slice(begin, None if end is None else end - begin)
-        last = end is None
-        return Batch(
-            payload,
-            batch.start[where],
-            batch.end[where],
-            None if batch.new_end is None else batch.new_end[where],
-            None if batch.is_adjust is None else batch.is_adjust[where],
-            batch.progress if last else NO_PROGRESS,
-        )
-
-    return part(0, at), part(at, None)
+    return batch.between(0, at).with_progress(NO_PROGRESS), batch.between(at, len(batch))

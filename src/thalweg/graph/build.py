@@ -78,7 +78,7 @@ class _Builder:
     ids: Mapping[Node, str]
     operators: list[GraphOperator] = field(default_factory=list)
     last: dict[Node, GraphOperator] = field(default_factory=dict)
-    """The operator whose output is that of the node."""
+    """By node: the operator that gives its output."""
     sources: dict[str, GraphOperator] = field(default_factory=dict)
 
     def add(self, identity: str, kernel: Operator, before: list[GraphOperator]) -> GraphOperator:
@@ -93,7 +93,7 @@ class _Builder:
     def add_node(self, node: Node) -> None:
         """Add the operators of a node."""
         if isinstance(node, Source) and node.name in self.sources:
-            self.last[node] = self.sources[node.name]  # one stream that the plan reads twice
+            self.last[node] = self.sources[node.name]  # the plan reads the stream twice
         elif isinstance(node, WindowAggregate) and node.fill is not None:
             self._add_kernel(node, kernel_for(replace(node, fill=None), self.consistency))
             self.append(node, "fill", FillKernel(node, self.consistency))
@@ -121,7 +121,7 @@ def _set_up_sources(plan: Node, sources: Mapping[str, GraphOperator]) -> None:
 
 
 def _refuse_two_meanings(plan: Node) -> None:
-    """A source that a plan reads in several places is one stream."""
+    """Refuse a plan that declares a source in two different ways."""
     seen: dict[str, Source] = {}
     for node in find(plan, Source):
         other = seen.setdefault(node.name, node)

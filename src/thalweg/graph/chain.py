@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from thalweg.graph.graph_operator import GraphOperator
-from thalweg.graph.linear_runs import linear_runs
+from thalweg.graph.graph_operator import GraphOperator, linear_runs
 from thalweg.graph.query_graph import QueryGraph
 
 __all__ = ["Segment", "Work", "measured", "paths", "place_breaks", "row_bytes", "steepest"]

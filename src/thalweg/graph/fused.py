@@ -1,4 +1,4 @@
-"""Row operators in a row as one state: a batch passes all of them without a decision between.
+"""Consecutive row operators that run as one: a batch passes all of them in one step of the cycle.
 
 Each operator keeps its own figures and its own progress, so that reports and `why` are the same.
 """
@@ -10,8 +10,7 @@ from time import perf_counter
 
 from thalweg.expr.one_row import NeedsKernel
 from thalweg.graph.arcs import Arc
-from thalweg.graph.graph_operator import GraphOperator
-from thalweg.graph.linear_runs import linear_runs
+from thalweg.graph.graph_operator import GraphOperator, linear_runs
 from thalweg.model.batch import Batch
 from thalweg.operators.base import Operator
 from thalweg.operators.rows.one_row import RowChain, row_chain

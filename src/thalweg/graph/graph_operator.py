@@ -6,6 +6,7 @@ operators read it, that arc is a `SharedBuffer`: the answer is stored once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
@@ -17,7 +18,7 @@ from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.time import INFINITY
 from thalweg.operators.base import Operator
 
-__all__ = ["GraphOperator", "OperatorFigures", "PromiseArc"]
+__all__ = ["GraphOperator", "OperatorFigures", "PromiseArc", "linear_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class GraphOperator:
 
     @property
     def members(self) -> list[GraphOperator]:
-        """The operators that run as one (see `fused`): it alone."""
+        """The operators that run as one (see `fused`): this one alone."""
         return [self]
 
     def __init__(
@@ -85,7 +86,7 @@ class GraphOperator:
         self.id = identity
         self.kernel = kernel
         self.before: list[GraphOperator] = before or []
-        """The operators it reads, by port."""
+        """By port: the operator that it reads."""
         self.inputs: list[Arc] = []
         self.output: Arc | SharedBuffer = AppendBuffer()
         self.batches = 0
@@ -94,9 +95,9 @@ class GraphOperator:
         self.retractions = 0
         self.seconds = 0.0
         self.skips: tuple[bool, ...] = ()
-        """By port: whether the input has no adjusts, so that its rows may be skipped ..."""
+        """By port: whether the input has no adjusts, so that its rows may be skipped."""
         self.unwanted: tuple[int, ...] | None = None
-        """... if they end before this (see `feedback`)."""
+        """By port: rows that end before this are skipped (see `feedback`); None: no rows are."""
         self.skipped = 0
         self.received: dict[int, Progress] = {}
         """By port: the progress that has arrived."""
@@ -105,16 +106,16 @@ class GraphOperator:
         self.bypass: tuple[PromiseArc, ...] = ()
         """Where a promise without rows goes (see `enhanced`)."""
         self.newest: int | None = None
-        """The newest start of a row that was taken, where `demand` watches it ..."""
+        """The newest start of a row that was taken; None where `demand` does not watch it."""
         self.oldest = INFINITY
-        """... and the oldest, since its promise last passed the newest."""
+        """The oldest start of a row taken since the operator's promise last passed `newest`."""
 
     def __repr__(self) -> str:
         return f"GraphOperator({self.id})"
 
     def port(self) -> int:
-        """The port to take from next, -1 when there is no input. No operator waits for order, so
-        that any port will do; a kernel may prefer one (`first_port`)."""
+        """The port to take from next, -1 when there is no input. Kernels accept any order of their
+        inputs; a kernel may prefer one port (`first_port`)."""
         first = self.kernel.first_port
         if first and self.inputs[first].size():
             return first
@@ -146,7 +147,7 @@ class GraphOperator:
         self.elements_in += count
         if self.received.get(port) is not batch.progress:
             self.receive(port, batch.progress)
-        if answer.progress is self.passed and answer.is_adjust is None:  # no promise is to be made
+        if answer.progress is self.passed and answer.is_adjust is None:  # no new promise
             if len(answer.start):
                 self.elements_out += len(answer.start)
                 self.output.put(answer)
@@ -167,7 +168,7 @@ class GraphOperator:
         return batch if len(parts) == 1 else Batch.concat(parts, batch.schema)
 
     def without_unknown(self, batch: Batch) -> Batch:
-        """A batch without promises that the kernel does not understand."""
+        """A batch without the promises that the kernel cannot use."""
         if not batch.progress.group_column_promises or self.kernel.knows_group_column_promises:
             return batch
         return batch.with_progress(batch.progress.without_group_column_promises())
@@ -235,3 +236,22 @@ class GraphOperator:
             size.rows,
             size.bytes,
         )
+
+
+def linear_runs(
+    operators: Iterable[GraphOperator], readers: Mapping[GraphOperator, int]
+) -> list[list[GraphOperator]]:
+    """The longest runs of operators of which each reads the one before it alone, and is its only
+    reader. `operators` come after those they read; `readers` counts the readers of each."""
+    found: list[list[GraphOperator]] = []
+    run_of: dict[GraphOperator, list[GraphOperator]] = {}
+    for operator in operators:
+        run: list[GraphOperator] | None = None
+        if len(operator.before) == 1 and readers[operator.before[0]] == 1:
+            run = run_of.get(operator.before[0])
+        if run is None:
+            run = []
+            found.append(run)
+        run.append(operator)
+        run_of[operator] = run
+    return found

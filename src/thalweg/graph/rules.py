@@ -82,8 +82,8 @@ _EXIT: Next = (None, ASK)
 
 
 def _backtrack(row: Row) -> Next:
-    """Ask the predecessor that feeds an empty input; of several, one that has something to do.
-    Where that one would only ask its own predecessor, that is asked at once."""
+    """Ask the predecessor that feeds an empty input; of several, one that has something to do. A
+    predecessor that would only ask its own predecessor is skipped."""
     pred = row.pred
     while len(pred) == 1:
         row = pred[0]

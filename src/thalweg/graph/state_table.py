@@ -54,7 +54,7 @@ class Row:
         """The arc from each of `pred`."""
         self.succ: tuple[Row, ...] = ()
         self.signals: tuple[Row, ...] = ()
-        """The rows at the end of its promise arcs (see `enhanced`)."""
+        """The rows at the ends of this row's promise arcs (see `enhanced`)."""
         self.strategy: Strategy = "depth-first"
         self.k = 0
         """How many elements are taken before the next decision; 0: a batch at a time."""
@@ -63,12 +63,14 @@ class Row:
         self.taken = 0
         self.turn = 0
         self.in_order = False
-        """Of a fork: the first consumer with input is next, not the one after the last."""
+        """For a fork: whether the first consumer with input is always next, not the one whose turn
+        it is."""
         self.patient = False
+        """Whether the successor may have rows that it cannot take yet."""
         self.only: Arc | None = None
-        """Its input, where it has one."""
+        """The input arc, if there is exactly one."""
         self.hands_back = False
-        """Without input it asks its predecessor, and does nothing else."""
+        """Whether the row does nothing without input but ask its predecessor."""
         self.form: Form = "NOS"
         self.rule: Rule = RULES["depth-first", "NOS"]
         self.settle()
@@ -85,8 +87,8 @@ class Row:
         return self.waiting_consumer() is not None
 
     def waiting_consumer(self) -> int | None:
-        """Of a fork: the index of the next consumer with input. The search begins after those that
-        had their turn, which have none."""
+        """For a fork: the index of the next consumer with input. The search begins after the
+        consumers that had their turn."""
         consumers = self.succ
         for at in chain(range(self.turn, len(consumers)), range(self.turn)):
             if consumers[at].more():
@@ -94,7 +96,7 @@ class Row:
         return None
 
     def ahead(self) -> Row | None:
-        """The successor if it has input, else an operator that a promise arc has reached."""
+        """The successor if it has input, else a row that a promise has reached by its arc."""
         if self.succ:
             first = self.succ[0]
             if first.more() if first.only is None else first.only.size():

@@ -119,14 +119,9 @@ class Topology:
         return output.add_reader() if isinstance(output, SharedBuffer) else output
 
     def readers(self) -> dict[GraphOperator, list[GraphOperator]]:
-        """Who reads each operator, once for every port."""
-        found: dict[GraphOperator, list[GraphOperator]] = {
-            operator: [] for operator in self.operators
-        }
-        for operator in self.operators:
-            for above in operator.before:
-                found[above].append(operator)
-        return found
+        """The operators that read each operator, once for every port."""
+        ports_behind = self.ports_behind().items()
+        return {operator: [reader for reader, _ in behind] for operator, behind in ports_behind}
 
     def ports_behind(self) -> PortsBehind:
         """The operators that read each operator, with the port at which they do."""

@@ -1,17 +1,17 @@
 """Cutting over from one query to another while both run.
 
-Two cases that are kept apart. *Equivalent* queries (another plan, another machine) mean the
-same table: attach the new one to a `Merger`, wait until it has joined, detach the old one.
-*Different* answers (a fixed bug, other parameters) are not mutually consistent, and LMerge would
+There are two cases. *Equivalent* queries (another plan, another machine) mean the same table:
+attach the new query to a `Merger`, wait until it has joined, detach the old one. Queries with
+*different* answers (a fixed bug, other parameters) are not mutually consistent, and LMerge would
 raise alarms. For them there is `Cutover`: with t a CTI of the output,
 
     R' = the rows of OLD that start before t, and the rows of NEW that start at t or later
 
-At the switch the rows from t on that OLD has shown are taken back, those of NEW are put in, and
-nothing else reaches the sink. What the CTI forbids to change, where OLD and NEW differ before t, is
-listed (`differences`) and not changed. Going back is the same call with the two exchanged.
+At the switch the rows of OLD from t on are removed from the output, those of NEW are inserted, and
+nothing else reaches the sink. Where OLD and NEW differ before t, the CTI forbids a change: such
+rows are listed (`differences`) and not changed. Going back is the same call with the two exchanged.
 
-State: the rows of both that are not final in both, and those in which they differ.
+State: the rows of both queries that are not final in both, and those in which they differ.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Cutover:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.time: int | None = None
-        """Where the switch was made; None before it."""
+        """The time of the switch; None before it."""
         self._old, self._new = Delta.empty(schema), Delta.empty(schema)
         self._old_progress, self._new_progress = NO_PROGRESS, NO_PROGRESS
         self._old_running = True
         self._promised = MIN_TIME
 
     def old(self, batch: Batch) -> list[Batch]:
-        """A batch of the query that is replaced; what reaches the sink."""
+        """Take a batch of the query that is replaced; returns the batches for the sink."""
         self._old_progress = self._old_progress.merge(batch.progress)
         self._old = _plus(self._old, batch)
         self._prune()
@@ -73,7 +73,8 @@ class Cutover:
         return self._answer(batch.filter(batch.start < self.time))
 
     def new(self, batch: Batch) -> list[Batch]:
-        """A batch of the query that replaces it; before the switch nothing reaches the sink."""
+        """Take a batch of the query that replaces it; returns the batches for the sink, none before
+        the switch."""
         self._new_progress = self._new_progress.merge(batch.progress)
         if self._old_running:
             self._new = _plus(self._new, batch)
@@ -83,31 +84,32 @@ class Cutover:
         return self._answer(batch.filter(batch.start >= self.time))
 
     def switch(self) -> list[Batch]:
-        """Switch at the CTI that the output has promised; what reaches the sink."""
+        """Switch at the CTI that the output has promised; returns the batches for the sink."""
         if self.time is not None:
             raise PlanError(f"cutover: it was switched at {self.time}; a cutover switches once.")
         if self._promised <= MIN_TIME:
             raise PlanError("cutover: the old query has promised nothing yet; there is no CTI.")
         self.time = self._promised
-        leaving = self._old.filter(self._old.start >= self.time).negate()
-        coming = self._new.filter(self._new.start >= self.time)
-        changes = Delta.concat([leaving, coming], self.schema)
+        removed = self._old.filter(self._old.start >= self.time).negate()
+        added = self._new.filter(self._new.start >= self.time)
+        changes = Delta.concat([removed, added], self.schema)
         return self._answer(changes.consolidate().to_batch())
 
     def stop_old(self) -> list[Batch]:
-        """The old query has been stopped: progress is that of the new one. The ends of its rows
-        stay as they are."""
+        """Note that the old query was stopped: the output has the progress of the new one from now
+        on, and the ends of the old rows stay as they are."""
         if self.time is None:
             raise PlanError("cutover: switch first, then stop the old query.")
         self._old_running = False
-        # What is left to be known is where the two differ before the switch.
-        early = [self._old.start < self.time, self._new.start < self.time]
-        self._old, self._new = _apart(self._old.filter(early[0]), self._new.filter(early[1]))
+        # only the differences before the switch may still be asked for
+        old = self._old.filter(self._old.start < self.time)
+        new = self._new.filter(self._new.start < self.time)
+        self._old, self._new = _apart(old, new)
         return self._answer(Batch.empty(self.schema))
 
     def differences(self, before: int | None = None) -> pa.Table:
-        """Rows that start before a time (by default the switch, or what both have promised) and
-        that only one of the two has."""
+        """Rows that only one of the two queries has and that start before a time: by default that
+        of the switch, before it what both have promised."""
         both = min(self._old_progress.cti, self._new_progress.cti)
         limit = before if before is not None else both if self.time is None else self.time
         return self._differing(
@@ -115,7 +117,7 @@ class Cutover:
         )
 
     def final_differences(self) -> pa.Table:
-        """Rows that are final in both, and that only one of the two has."""
+        """Rows that only one of the two queries has, and that are final in both."""
         limit = min(self._old_progress.cti, self._new_progress.cti)
         return self._differing(
             self._old.filter(self._old.end < limit), self._new.filter(self._new.end < limit)
@@ -170,7 +172,7 @@ class Cutover:
 
 
 def _apart(old: Delta, new: Delta) -> tuple[Delta, Delta]:
-    """The rows that only the one and only the other has."""
+    """The rows that are only in `old`, and those that are only in `new`."""
     differs = Delta.concat([old, new.negate()], old.schema).consolidate()
     return differs.filter(differs.weight > 0), differs.filter(differs.weight < 0).negate()
 

@@ -1,9 +1,9 @@
 """A merge of element logs that survives kill -9.
 
-    plans/      one file a batch of the merge: which inputs join and leave before it, and which
-                batches of which logs it takes, in order
-    out/        the log of its own output
-    snapshots/  the state after a batch
+    plans/      a file for each batch of the merge: which inputs join and leave before it, and
+                which batches of which logs it takes, in order
+    out/        the log of its output
+    snapshots/  the state after every few batches
 
 The plan of a batch is written before the batch is processed. So a merge that is killed at any point
 repeats the same batches from its last snapshot, and the output log stays as it is.
@@ -77,8 +77,8 @@ class LoggedMerge:
         detach: tuple[str, ...] = (),
         most: int = 4,
     ) -> int:
-        """One batch of the merge: inputs leave and join, then of every log what is there, up to
-        `most` batches each. Returns how many batches of the inputs were taken."""
+        """Process one batch of the merge: inputs leave and join, then up to `most` batches of every
+        log are taken. Returns how many batches were taken."""
         entries = [MergeEntry(name) for name in detach]
         joining = {} if attach is None else attach
         entries += [MergeEntry(name, str(path), since) for name, (path, since) in joining.items()]

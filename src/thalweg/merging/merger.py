@@ -35,15 +35,15 @@ class InputStatus:
     name: str
     cti: int
     behind: int
-    """How far its CTI is behind that of the output, in ticks; below zero: ahead of it."""
+    """By how many ticks its CTI lags that of the output; negative if it is ahead."""
     joined: bool
     since: int
     elements: int
     adjusts: int
     ignored: int
-    """Elements without effect: about rows that were final in the output before."""
+    """Elements without effect, about rows that were final in the output."""
     led: int
-    """How often its promise became that of the output."""
+    """How many CTIs of the output were this input's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ class MergeStatus:
     alarms: tuple[Alarm, ...]
     alarm_count: int
     left_out: int = 0
-    """Rows of other inputs that the inputs that led did not have, with `missing="leader"`. By group
-    they are not counted: another payload is another version. At R0 to R2 of inputs at most 65,536
-    starts behind."""
+    """Rows of other inputs that the leader of their time lacked, with `missing="leader"`. Not
+    counted with `groups`, where another payload is another version of an answer; at R0 to R2 only
+    for inputs at most 65,536 starts behind."""
     group_leaders: Mapping[Scope, str] = field(default_factory=dict)
-    """For groups that have promised more than all: the input whose promise that was."""
+    """By group with a promise later than the CTI: the input that made the promise."""
 
 
 class Merger:
-    """Physically independent merging of streams that mean the same.
+    """Physically independent merging of streams that mean the same table.
 
     >>> import thalweg as tw
     >>> merger = Merger(pa.schema([("user", pa.string())]))
@@ -152,12 +152,12 @@ class Merger:
         out = []
         for batch in batches_from(feed, self.schema, name):
             if name in self._kernel.inputs:  # it may have left because it broke its level
-                out += self._news(self._kernel.push(name, self._checked(name, batch)))
+                out += self._if_new(self._kernel.push(name, self._checked(name, batch)))
         return out
 
     def _checked(self, name: str, batch: Batch) -> Batch:
-        """The batch, if its columns and times are those of the merge; the groups of its promises
-        in values of their columns' types."""
+        """The batch, checked: its columns and times fit the merge, and the groups of its promises
+        have values of their columns' types."""
         batch = ElementChecks(name, self._batches, self.schema, StreamProperties()).well_formed(
             batch
         )
@@ -179,9 +179,9 @@ class Merger:
         return PromiseChecks(f"merge, input {name!r}", self.schema, Ingress(), None)
 
     def detach(self, name: str) -> list[Batch]:
-        """Remove an input that leaves or has failed; returns the output. The others go on."""
+        """Remove an input; returns the output. The other inputs go on."""
         self._member(name)
-        return self._news(self._kernel.detach(name))
+        return self._if_new(self._kernel.detach(name))
 
     def _member(self, name: str) -> MergeInput:
         member = self._kernel.inputs.get(name)
@@ -193,7 +193,8 @@ class Merger:
             )
         return member
 
-    def _news(self, out: Batch) -> list[Batch]:
+    def _if_new(self, out: Batch) -> list[Batch]:
+        """The output of the kernel, if it has elements or a new promise."""
         if not len(out) and out.progress.cti <= self._promised and not out.progress.scoped:
             return []
         self._promised = max(self._promised, out.progress.cti)

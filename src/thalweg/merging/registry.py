@@ -1,8 +1,8 @@
 """Which inputs a merge has: a folder of numbered entries, each for an input that joins or leaves.
 
-An entry is written under another name and linked to its number, so that two writers cannot have the
-same one and a reader sees all of it or nothing. Entries are never changed. A merge that reads them
-writes down how many it has taken, and so takes the same ones again after a restart.
+An entry is written under a draft name and then hard-linked to its number, so that two writers never
+get the same number and a reader sees a whole entry or none. Entries are never changed. A merge logs
+how many entries it has applied, so that it applies the same ones again after a restart.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -28,7 +28,7 @@ __all__ = ["Change", "MergeEntry", "MergeRegistry", "inputs_after"]
 
 
 class Change(StrEnum):
-    """The content of an entry."""
+    """What an entry changes."""
 
     JOINS = "joins"
     LEAVES = "leaves"
@@ -38,13 +38,13 @@ class Change(StrEnum):
 @dataclass(frozen=True, slots=True)
 class MergeEntry:
     """An input joins, with the folder of its log, or leaves (`folder` is None); or the candidate
-    replaces the query that is shown (no name)."""
+    replaces the current query (no name)."""
 
     name: str
     folder: str | None = None
     since: int | None = None
     candidate: bool = False
-    """Whether the input belongs to a query that is to replace the one that is shown."""
+    """Whether the input belongs to the query that is to replace the current one."""
 
     @property
     def change(self) -> Change:
@@ -67,17 +67,17 @@ class MergeRegistry:
     def attach(
         self, name: str, folder: Path, since: int | None = None, *, candidate: bool = False
     ) -> None:
-        """An input joins: the log in a folder, which need not be there yet. It is right about every
-        row that ends at `since` or later; without that, from the beginning. With `candidate` it
-        belongs to a query that is to replace the one that is shown (`SwitchedMerge`)."""
+        """Let an input join: the log in a folder, which may not exist yet. It is right about every
+        row that ends at `since` or later; without `since`, about every row. With `candidate` it
+        belongs to the query that is to replace the current one (`SwitchedMerge`)."""
         self._add(MergeEntry(name, str(folder.absolute()), since, candidate))
 
     def detach(self, name: str) -> None:
-        """An input leaves."""
+        """Let an input leave."""
         self._add(MergeEntry(name))
 
     def switch(self) -> None:
-        """The candidate replaces the query that is shown, whose inputs leave."""
+        """Let the candidate replace the current query, whose inputs leave."""
         self._add(MergeEntry(""))
 
     def entries(self) -> list[MergeEntry]:
@@ -112,7 +112,7 @@ class MergeRegistry:
                 return
 
     def _write(self, number: int, entry: MergeEntry) -> bool:
-        """Whether the entry got the number."""
+        """Write an entry under a number; False if another writer has taken the number."""
         path = self._path(number)
         draft = path.with_name(f"_{path.name}.{os.getpid()}")
         with draft.open("w", encoding="utf-8") as file:
@@ -129,7 +129,7 @@ class MergeRegistry:
 
 
 def inputs_after(entries: list[MergeEntry]) -> dict[str, MergeEntry]:
-    """The inputs that there are after entries."""
+    """The inputs after all these entries."""
     inputs: dict[str, MergeEntry] = {}
     for entry in entries:
         inputs.pop(entry.name, None)

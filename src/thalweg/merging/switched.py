@@ -1,9 +1,9 @@
 """A merge whose query can be replaced by one with different answers, while both run.
 
-Inputs are attached to the query that is shown, or to its candidate. Each of the two is a merge of
-its own, and `Cutover` stands between them: before the switch only the first reaches the sink. After
-it, the table is the first query's rows that start before t and the candidate's from t on, the
-candidate is the query that is shown, and another candidate may come.
+Inputs are attached to the current query, or to its candidate. Each of the two is a merge of its
+own, and a `Cutover` connects them: before the switch only the current query reaches the sink. After
+the switch the table has the old query's rows that start before t and the candidate's from t on; the
+candidate is the current query, and another candidate may come.
 
 State: that of both merges, and the rows of both queries that are not final in both.
 """
@@ -30,7 +30,7 @@ from thalweg.operators.text_slices import slice_of_text, text_of_slice
 __all__ = ["SwitchedMerge"]
 
 _SHOWN = 20
-"""Differences that are named; the others are counted."""
+"""How many differences are listed; the others are only counted."""
 
 
 class SwitchedMerge:
@@ -55,9 +55,9 @@ class SwitchedMerge:
         self._shown = make()
         self._candidate: Merger | None = None
         self._between: Cutover | None = None
-        """Between the query that is shown and its candidate."""
+        """The cutover from the current query to its candidate."""
         self._last: Cutover | None = None
-        """The last cutover that was made; the query that is shown is its new side."""
+        """The last cutover that was made; the current query is its new side."""
         self.switches = 0
         self.promised = MIN_TIME
         """The CTI of the output."""
@@ -83,8 +83,8 @@ class SwitchedMerge:
         candidate: bool = False,
         history: Iterable[Batch] = (),
     ) -> None:
-        """Add an input to the query that is shown, or to its candidate. The first input of a
-        candidate needs `history`, the output so far."""
+        """Add an input to the current query, or to its candidate. The first input of a candidate
+        needs `history`, the output so far."""
         if name in self.inputs:
             raise PlanError(f"merge: there is an input {name!r} already; detach it first.")
         if not candidate:
@@ -119,7 +119,7 @@ class SwitchedMerge:
         return out
 
     def _reach(self, batches: list[Batch]) -> list[Batch]:
-        """The output of the query that is shown, as it reaches the sink."""
+        """The output of the current query, as it reaches the sink."""
         if self._last is not None:
             last = self._last
             batches = [out for batch in batches for out in last.new(batch)]
@@ -129,7 +129,7 @@ class SwitchedMerge:
         return self._noted(batches)
 
     def switch(self) -> list[Batch]:
-        """Show the candidate instead, from the CTI of the output on."""
+        """Replace the current query by the candidate, from the CTI of the output on."""
         if self._candidate is None or self._between is None:
             raise PlanError("merge: there is no candidate to switch to; attach one first.")
         out = self._between.switch() + self._between.stop_old()
@@ -142,7 +142,7 @@ class SwitchedMerge:
     # status
 
     def status(self) -> MergeStatus:
-        """Of the query that is shown."""
+        """The status of the current query."""
         return self._shown.status()
 
     def standing(self) -> dict[str, Any]:

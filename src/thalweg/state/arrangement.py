@@ -25,7 +25,7 @@ from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
 from thalweg.model.sorting import representatives
 from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.state.columns import RowColumns
-from thalweg.state.hits import Hits
+from thalweg.state.hits import Hits, joined
 from thalweg.state.overlaps import overlapping_pairs
 from thalweg.state.patches import PatchLog
 from thalweg.state.runs import Run
@@ -45,13 +45,13 @@ from thalweg.state.slots import SlotTable
 __all__ = ["Arrangement"]
 
 _TAIL = 256
-"""Rows that wait unsorted."""
+"""The most rows that wait unsorted."""
 _SMALL = 16
-"""A tail of so few rows holds none that has ended."""
+"""A tail of at most this many rows drops a row as soon as it has ended."""
 _BITS = 30
 """Bits of the end that a run is sorted by, besides the group."""
 _BULK = 4_096
-"""So many probes are not looked up one by one: both sides are sorted together."""
+"""From this number of probes on, probes and rows are sorted together instead of searched."""
 
 
 class Arrangement:
@@ -75,8 +75,9 @@ class Arrangement:
         hashed: bool = False,
         what: str = "",
     ) -> None:
-        """`group_of` finds the groups of rows again after a restart. With `hashed` groups are
-        62-bit hashes instead of small numbers. `what` names the operator in messages."""
+        """`group_of` computes the groups of rows after a restart. With `hashed` groups are 62-bit
+        hashes instead of small numbers. `marks` is how many whole numbers are kept beside each row;
+        `what` names the operator in messages."""
         self.schema = schema
         self._group_of = group_of
         self._marks = marks
@@ -113,7 +114,7 @@ class Arrangement:
         new = delta.weight > 0
         size, count = len(delta), int(np.count_nonzero(new))
         sought = marks if by_marks else ()
-        if size <= _TAIL and new[size - count :].all():  # as the delta of a batch has them
+        if size <= _TAIL and new[size - count :].all():  # a batch's delta has additions last
             cut = size - count
             self.add(delta.slice(cut, size), group[cut:], tuple(mark[cut:] for mark in marks))
             sought = tuple(mark[:cut] for mark in sought)
@@ -126,13 +127,13 @@ class Arrangement:
         self.remove(delta.filter(old), group[old], sought, strict=strict)
 
     def add(self, delta: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> None:
-        """Keep rows of positive weight."""
+        """Add rows of positive weight."""
         if not len(delta):
             return
         rows = RowColumns(group, delta.start, delta.end, delta.weight, marks, delta.payload)
         tail = self._tail
         if tail is None:
-            # Weights and marks are changed in place, and those of a batch are not ours to change.
+            # Weights and marks are changed in place later, which must not change the batch.
             own = tuple(mark.copy() for mark in marks)
             weight = delta.weight.copy()
             rows = RowColumns(group, delta.start, delta.end, weight, own, delta.payload)
@@ -186,7 +187,7 @@ class Arrangement:
         return used_codes(groups)
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have got new numbers, in the same order: `moved` has the new one of each."""
+        """Change the numbers of groups to `moved[old]`; the order of groups stays."""
         for run in self._runs():
             run.renumber(moved)
 
@@ -211,7 +212,7 @@ class Arrangement:
         return self._hits(runs, lambda run: of_groups(run, group, after))
 
     def _hits(self, runs: Iterable[Run], search: Callable[[Run], tuple[Codes, Codes]]) -> Hits:
-        """What a search finds in some runs: pairs of a probe and a position."""
+        """The hits of a search in some runs, which returns pairs (probe, position) for a run."""
         owners: list[Codes] = []
         parts: list[tuple[Run, Codes]] = []
         for run in runs:
@@ -219,15 +220,15 @@ class Arrangement:
             if len(at):
                 owners.append(owner)
                 parts.append((run, at))
-        return Hits(self.schema, _joined(owners), parts)
+        return Hits(self.schema, joined(owners), parts)
 
     def _of_no_probe(self, parts: Iterable[tuple[Run, Codes]]) -> Hits:
-        """Rows at some positions that are not the answer to a probe."""
+        """Hits for rows at some positions, which no probe has found."""
         found = [(run, at) for run, at in parts if len(at)]
         return Hits(self.schema, np.zeros(sum(len(at) for _, at in found), np.int64), found)
 
     def _near(self, since: Times, until: Times) -> list[Run]:
-        """The runs in which a probe may find a row."""
+        """The runs that may have a row between the earliest and the latest time of the probes."""
         if not self._slots.slots:
             return [] if self._tail is None else [self._tail]
         low, high = least(since), greatest(until)
@@ -260,8 +261,8 @@ class Arrangement:
         return Hits(self.schema, owner, parts)
 
     def find_equal(self, rows: Delta, group: Codes, marks: tuple[Times, ...] = ()) -> Hits:
-        """For each row the rows that are held of equal lifetime and payload, in the columns that
-        `rows` has, and of first marks equal to `marks`."""
+        """For each row the held rows of equal lifetime, equal payload in the columns of `rows`, and
+        equal first `marks`."""
         found = self._of_lifetime(group, rows.start, rows.end)
         for at, mark in enumerate(marks):
             found = found.filter(found.mark(at) == mark[found.owner])
@@ -272,7 +273,7 @@ class Arrangement:
         runs = self._runs(least(end) - 1)
         if len(group) <= _BULK:
             return self._hits(runs, lambda run: of_lifetime(run, group, start, end))
-        # Many probes are found faster in the order of what they look for.
+        # Many binary searches are faster in sorted order.
         order = group.argsort(kind="stable")
         groups, starts, ends = group[order], start[order], end[order]
         found = self._hits(runs, lambda run: of_lifetime(run, groups, starts, ends))
@@ -325,7 +326,7 @@ class Arrangement:
 
     @property
     def purged(self) -> int:
-        """Rows that have ended by then are forgotten, though they may still be there."""
+        """Rows that end by this time are forgotten, though some may still be held."""
         return self._purged
 
     def is_empty(self) -> bool:
@@ -333,8 +334,7 @@ class Arrangement:
 
     @property
     def is_small(self) -> bool:
-        """Whether only a few rows wait in the tail, which are not worth the work to take some of
-        them away."""
+        """Whether all rows are in the tail: too few for it to pay to remove some of them."""
         return not self._slots.slots
 
     def first(self) -> int:
@@ -343,8 +343,8 @@ class Arrangement:
         return min((run.first_alive(until) for run in self._runs(until)), default=INFINITY)
 
     def least(self, columns: Sequence[str]) -> list[int] | None:
-        """The smallest value of each of these columns of whole numbers, nulls left out; infinity
-        when there is none. None when a row is null in all of them."""
+        """The smallest value of each of these columns of whole numbers without nulls, INFINITY for
+        an empty column; None when a row is null in all of them."""
         lows = [INFINITY] * len(columns)
         for run in self._runs(self._purged):
             least = run.least(columns, self._purged)
@@ -373,7 +373,7 @@ class Arrangement:
     # time
 
     def purge(self, until: int) -> int:
-        """Forget rows that have ended by then; how many were dropped."""
+        """Forget the rows that have ended by a time; returns how many were dropped."""
         tail, alive = self._drop_tail(until)
         count = 0 if tail is None else len(tail) - tail.dead - int(np.count_nonzero(alive))
         if self._slots.slots:
@@ -381,7 +381,7 @@ class Arrangement:
         return count
 
     def drop(self, until: int) -> list[RowColumns]:
-        """Forget rows that have ended by then; those that were dropped now."""
+        """Forget the rows that have ended by a time; returns the rows that were dropped now."""
         dropped: list[RowColumns] = []
         tail, alive = self._drop_tail(until)
         if tail is not None:
@@ -391,9 +391,9 @@ class Arrangement:
         return [rows for rows in dropped if len(rows)]
 
     def _drop_tail(self, until: int) -> tuple[Run | None, Bools]:
-        """Forget rows of the tail that have ended by then: the tail before, and which of its rows
-        stayed. Like a run it is made anew when half of its rows have ended or were taken away; a
-        small one as soon as a row has ended."""
+        """Forget the rows of the tail that have ended; returns the tail before and which of its
+        rows stayed, or None if it did not change. Like a run it is made anew when half of its rows
+        have ended or were removed, a small tail as soon as a row has ended."""
         self._purged = max(self._purged, until)
         tail = self._tail
         if tail is None or (tail.soonest > until and 2 * tail.dead < len(tail)):
@@ -406,20 +406,20 @@ class Arrangement:
         return tail, alive
 
     def release(self, until: int) -> Hits:
-        """The rows that have ended by then and were not released before; they are forgotten, and
-        must not be changed."""
+        """The rows that have ended by a time and were not released before. They are forgotten, so
+        the hits must not be changed."""
         found = self.ending(until)
         self.purge(until)
         return found
 
     def ending(self, until: int) -> Hits:
-        """The rows that have ended by then and are not forgotten yet."""
+        """The rows that have ended by a time and are not forgotten yet."""
         purged = self._purged
         return self._of_no_probe((run, run.ending(purged, until)) for run in self._runs(purged))
 
     def drop_groups(self, group: Codes, until: Times) -> list[RowColumns]:
-        """Of some groups, forget the rows that have ended by a time; the rows that were dropped
-        now, of these groups or of others."""
+        """Forget the rows of some groups that have ended by a time of their group; returns the rows
+        that were dropped now, of these groups or of others."""
         dropped = []
         for run in list(self._runs()):
             _, at = ended(run, group, until)
@@ -446,7 +446,7 @@ class Arrangement:
         )
 
     def _groups_of(self, rows: RowColumns) -> Codes:
-        """The groups of rows that were read back."""
+        """The groups of restored rows."""
         return self._group_of(rows.payload)
 
     def size(self) -> StateSize:
@@ -454,8 +454,7 @@ class Arrangement:
 
 
 def _in_order(find: Callable[[Codes, Times], Times], group: Codes, times: Times) -> Times:
-    """What is found for many probes, which is faster in the order of what they look for: then one
-    binary search ends near the one before."""
+    """The results of many searches, made in sorted order, where each ends near the one before."""
     order = group.argsort()
     found = np.empty(len(group), np.int64)
     found[order] = find(group[order], times[order])
@@ -466,14 +465,8 @@ _NONE = np.empty(0, np.int64)
 _NO_ROWS = np.empty(0, np.bool_)
 
 
-def _joined(parts: list[Codes]) -> Codes:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else _NONE
-
-
 def _is_one_to_one(found: Hits, probes: int) -> bool:
-    """Whether each probe has found one row, and no two the same: then the probes differ, too."""
+    """Whether each probe has found exactly one row, and all rows differ."""
     if len(found) != probes or len(found.parts) != 1:
         return False
     run, at = found.parts[0]

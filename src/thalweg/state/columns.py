@@ -1,7 +1,7 @@
-"""Rows as the state holds them, in columns, and as they are written down.
+"""Rows in columns, as the state holds them and as they are saved.
 
-`_end` and `_weight` are left out where all rows last equally long or count once: most streams are
-like that, and a run of a million rows is then half as large, in memory and as it is written.
+`_end` and `_weight` are left out where all rows last equally long, or have weight one: most streams
+are like that, and a run of a million rows is then half as large, in memory and saved.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["RowColumns", "read_columns", "write_columns"]
 _INT64 = pa.int64().id
 _UNKNOWN = -1
 _SPARE = 256
-"""So many payloads that no row has any more are cheaper to keep than to leave out."""
+"""Up to this many payloads without a row are cheaper to keep than to drop."""
 
 
 class RowColumns:
     """Lifetime, weight, marks and group of each row, and the payload.
 
-    A duration or the weight one that all rows share is not kept for each (`compact`). The payload
-    of rows that are put `aside` is gathered when it is first read as a whole.
+    A duration that all rows share, or the weight one, is not kept for each row (`compact`). Rows
+    put `aside` are positions in a larger payload, gathered when it is first read as a whole.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class RowColumns:
         self._weight[at] = weights
 
     def compact(self) -> RowColumns:
-        """The same rows without what all of them share."""
+        """Drop the columns of durations and weights that all rows share."""
         if self._weight is not None and (self._weight == 1).all():
             self._weight = None
         if self._end is not None and self._end[0] != INFINITY:
@@ -107,8 +107,8 @@ class RowColumns:
         return take_column(self._payload.column(name), at if self._from is None else self._from[at])
 
     def least(self, names: Sequence[str], at: Codes | None) -> list[int] | None:
-        """The smallest value of some columns of whole numbers, in some rows or in all, nulls left
-        out; None when one of the rows is null in all columns."""
+        """The smallest value of each of some columns of whole numbers without nulls, in some rows
+        or in all; None when a row is null in all of these columns."""
         columns = [self._payload.column(name) for name in names]
         if at is not None and self._from is not None:
             at = self._from[at]
@@ -129,14 +129,14 @@ class RowColumns:
         return self.aside(which).gathered()
 
     def gathered(self) -> RowColumns:
-        """The same rows with no other payloads beside theirs."""
+        """The same rows, without payloads of other rows."""
         if self._from is not None:
             self._payload, self._from = take_rows(self._payload, self._from), None
             self._payload_bytes = _UNKNOWN
         return self
 
     def aside(self, which: Codes) -> RowColumns:
-        """Some of the rows; they keep the payload of all in memory."""
+        """Some of the rows, which keep the payload of all rows in memory."""
         rows = RowColumns(
             self.group[which],
             self.start[which],
@@ -150,7 +150,7 @@ class RowColumns:
         return rows
 
     def slice(self, begin: int, end: int) -> RowColumns:
-        """Rows that stand side by side, without copying them."""
+        """The rows in [begin, end), which are not copied."""
         if begin == 0 and end == len(self):
             return self
         return RowColumns(
@@ -177,8 +177,7 @@ class RowColumns:
         )
 
     def extend(self, more: RowColumns) -> None:
-        """Put more rows behind a few. Payloads that no row has any more stay until they are
-        many."""
+        """Append rows to a few. Payloads without a row stay until they are more than `_SPARE`."""
         if self._payload.num_rows > len(self) + _SPARE:
             self.gathered()
         payload = self._payload
@@ -196,8 +195,7 @@ class RowColumns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows; groups, by which they are found, are not state: they follow from the
-        payload."""
+        """Bytes of the rows. Groups are not counted: they follow from the payload."""
         self.gathered()
         if self._payload_bytes == _UNKNOWN:
             self._payload_bytes = int(self._payload.nbytes)
@@ -211,8 +209,8 @@ def _least_value(column: pa.Array) -> int:
 
 
 def write_columns(rows: RowColumns) -> Rows:
-    """Rows as one record batch. A duration or a weight that all of them share is written once; the
-    group is not, since it follows from the payload."""
+    """Rows as one record batch. A duration or a weight that all rows share is written once; groups
+    are not written, since they follow from the payload."""
     rows = RowColumns(
         rows.group, rows.start, rows.end, rows.weight, rows.marks, rows.payload
     ).compact()

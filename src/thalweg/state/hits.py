@@ -1,6 +1,6 @@
 """Hits: rows that were found in an arrangement, each with the probe that found it.
 
-Hits know where they stand, so that their weights and marks can be changed in place.
+Hits are positions in runs, so that the weights and marks of the rows can be changed in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from thalweg.model.time import Times, greatest
 from thalweg.state.columns import RowColumns
 from thalweg.state.runs import Run
 
-__all__ = ["Hits"]
+__all__ = ["Hits", "joined"]
 
 _POSITION_BITS = 40
 
@@ -45,7 +45,7 @@ class Hits:
 
     @classmethod
     def of(cls, rows: Delta, owner: Codes) -> Hits:
-        """Rows that are not held, as if they had been found."""
+        """Hits for rows that are not held in an arrangement."""
         columns = RowColumns(owner, rows.start, rows.end, rows.weight, (), rows.payload)
         found = [(Run.unsorted(columns), np.arange(len(rows)))] if len(rows) else []
         return cls(rows.schema, owner, found).units()
@@ -55,22 +55,22 @@ class Hits:
 
     @property
     def start(self) -> Times:
-        return _joined([run.rows.start[at] for run, at in self.parts])
+        return joined([run.rows.start[at] for run, at in self.parts])
 
     @property
     def end(self) -> Times:
-        return _joined([run.rows.ends(at) for run, at in self.parts])
+        return joined([run.rows.ends(at) for run, at in self.parts])
 
     @property
     def weight(self) -> Weights:
-        return _joined([run.rows.weights(at) for run, at in self.parts])
+        return joined([run.rows.weights(at) for run, at in self.parts])
 
     @property
     def group(self) -> Codes:
-        return _joined([run.rows.group[at] for run, at in self.parts])
+        return joined([run.rows.group[at] for run, at in self.parts])
 
     def mark(self, number: int) -> Times:
-        return _joined([run.rows.marks[number][at] for run, at in self.parts])
+        return joined([run.rows.marks[number][at] for run, at in self.parts])
 
     def payload(self, names: Sequence[str] | None = None) -> Rows:
         """The rows themselves, or some columns of them."""
@@ -125,7 +125,7 @@ class Hits:
         return Hits(self.schema, self.owner[mask], parts)
 
     def equal_to(self, probes: Rows) -> Hits:
-        """The hits that are equal to the row that found them, in the columns of `probes`."""
+        """The hits whose rows equal their probe, in the columns of `probes`."""
         if not len(self) or not probes.num_columns:
             return self
         sought = [take_column(column, self.owner) for column in probes.columns]
@@ -152,22 +152,22 @@ class Hits:
         return Hits(self.schema, np.concatenate([self.owner, more.owner]), parts)
 
     def by_probe(self) -> Hits:
-        """The same hits, those in one run in the order of the probes that found them."""
+        """The same hits, those of each run in the order of their probes."""
         owners = self._cut(self.owner)
         if not any((owner[1:] < owner[:-1]).any() for owner in owners):
             return self
         orders = [owner.argsort(kind="stable") for owner in owners]
         parts = [(run, at[order]) for (run, at), order in zip(self.parts, orders, strict=True)]
         ordered = [owner[order] for owner, order in zip(owners, orders, strict=True)]
-        return Hits(self.schema, _joined(ordered), parts)
+        return Hits(self.schema, joined(ordered), parts)
 
     def distinct(self) -> tuple[Hits, Codes]:
-        """Each row that was found once, and for every hit which of them it is."""
+        """Each row that was found, once; and for every hit the position of its row among them."""
         if len(self.parts) == 1:
             run, at = self.parts[0]
             found, which = distinct_codes(at)
             return Hits(self.schema, np.arange(len(found)), [(run, found)]), which
-        places = _joined(
+        places = joined(
             [at + (number << _POSITION_BITS) for number, (_, at) in enumerate(self.parts)]
         )
         unique, inverse = np.unique(places, return_inverse=True)
@@ -198,7 +198,7 @@ class Hits:
                 run.touch(at[changed])
 
     def _cut(self, values: Column) -> list[Column]:
-        """Values of all hits, part by part."""
+        """Values of all hits, divided by run."""
         if len(self.parts) == 1:
             return [values]
         cuts = np.cumsum([0, *(len(at) for _, at in self.parts)]).tolist()
@@ -206,14 +206,15 @@ class Hits:
 
 
 def _is_whole(run: Run, at: Codes) -> bool:
-    """Whether these are all rows of a run, as they stand."""
+    """Whether these are the positions of all rows of a run, in order."""
     size = len(run)
     if len(at) != size or at[0] != 0 or at[-1] != size - 1:
         return False
     return bool((at[1:] > at[:-1]).all())
 
 
-def _joined(parts: list[Codes]) -> Codes:
+def joined(parts: list[Codes]) -> Codes:
+    """The parts as one column; a single part is not copied."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -1,5 +1,5 @@
-"""A key index: the number of every group of a kernel, so that its state holds small integers
-instead of keys.
+"""A key index: numbers the groups of a kernel, so that its state holds small integers instead of
+keys.
 
 Keys are compared as payloads are: null equals null, NaN equals NaN, 0.0 equals -0.0. Groups are
 numbered in the order in which they are first seen. A group that is no longer needed keeps its
@@ -61,7 +61,7 @@ class KeyIndex:
         return sum(int(column.nbytes) for column in self._keys)
 
     def numbers(self, keys: Sequence[pa.Array], length: int) -> Codes:
-        """The number of each row's group; groups that are new get one."""
+        """The number of each row's group; new groups are numbered."""
         if not self._fields or not length:
             self._size = max(self._size, int(length > 0)) if not self._fields else self._size
             return np.zeros(length, np.int64)
@@ -77,8 +77,7 @@ class KeyIndex:
         return found[local]
 
     def _few_numbers(self, keys: Sequence[pa.Array]) -> Codes:
-        """The numbers of a few rows, looked up row by row: cheaper than to find the distinct ones
-        first."""
+        """The numbers of a few rows, looked up one by one: cheaper than finding distinct keys."""
         self._learn()
         found: list[int] = []
         new: dict[int, int] = {}
@@ -94,8 +93,8 @@ class KeyIndex:
         return np.array(found, np.int64)
 
     def having(self, at: Sequence[int], values: Sequence[pa.Array]) -> tuple[Codes, Codes]:
-        """The groups whose keys at some positions have these values: pairs of a group and the row
-        of values that it has."""
+        """The groups whose key columns `at` have one of these rows of values, as pairs (group,
+        row)."""
         size = len(values[0])
         if len(at) == len(self._fields):
             in_order = [values[list(at).index(place)] for place in range(len(at))]
@@ -116,11 +115,11 @@ class KeyIndex:
 
     @property
     def is_untidy(self) -> bool:
-        """Whether the index has doubled since it was last put in order."""
+        """Whether the index has doubled since `keep` was last called."""
         return self._size > self._tidy_at
 
     def keep(self, used: Codes) -> Codes:
-        """Forget all groups but these; the new number of each old one (-1: forgotten)."""
+        """Forget all groups but these; returns the new number of each old one (-1: forgotten)."""
         moved = np.full(self._size, -1, np.int64)
         moved[used] = np.arange(len(used))
         keys = self.columns(used)
@@ -162,7 +161,7 @@ class KeyIndex:
         return self._at_once(distinct, count)
 
     def _learn(self) -> None:
-        """Bring the dictionary up to date with the keys."""
+        """Add the keys that the dictionary lacks."""
         if len(self._by_key) < self._size:
             first = len(self._by_key)
             rest = _hashable([column.slice(first) for column in self._keys])
@@ -180,7 +179,7 @@ class KeyIndex:
 
 
 def _distinct(keys: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], Codes, int]:
-    """Each key once, which of them each row has, and how many there are."""
+    """The distinct keys, the index among them for each row, and their number."""
     local, count = encode(keys, length)
     if count == length:
         representative = np.argsort(local)
@@ -191,7 +190,7 @@ def _distinct(keys: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], Co
 
 
 def _hashable(keys: Sequence[pa.Array]) -> list[tuple[Hashable, ...]]:
-    """Each row of the keys as a tuple that is equal to another exactly when the keys are."""
+    """Each row of the keys as a tuple; tuples are equal exactly when the keys are."""
     return list(zip(*map(_values, keys), strict=True))
 
 
@@ -219,8 +218,8 @@ class _Integers:
     def __init__(self) -> None:
         self._low = 0
         self._table: Codes | None = np.full(1, -1, np.int64)
-        """The number of each value from `_low` on. The first and the last place are of values
-        without a number, so that values beyond both ends are found there."""
+        """The number of each value from `_low` on. The first and the last place are always -1, so
+        that a clipped lookup of a value beyond either end finds no number."""
         self._sorted = self._numbers = np.empty(0, np.int64)
 
     def find(self, values: Codes) -> Codes:

@@ -1,11 +1,10 @@
-"""Which rows of two sides overlap: all pairs of equal code whose lifetimes have an instant in
-common.
+"""Overlap joins: all pairs of rows of two sides with equal codes whose lifetimes share an instant.
 
-One side is sorted by code and start. For a row [s, e) of the other, the candidates start before e,
-and not longer before s than they last; so the sorted side is divided by duration into classes of a
-factor of two, and each class is searched no further back than it needs. At least half of the
-candidates overlap, whatever mixture of durations there is; rows without an end are a class of their
-own, where every candidate does.
+One side is sorted by code and start. For a row [s, e) of the other side, the candidates start
+before e, and before s by less than their duration. So the sorted side is divided into classes of
+durations within a factor of two, and each class is searched back from s by its longest duration. At
+least half of the candidates overlap, whatever the durations are; rows without an end are a class of
+their own, where every candidate overlaps.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["overlapping_pairs"]
 
 _ONE_NUMBER = 2**62
 _FEW = 64
-"""A side of so few rows is not worth dividing."""
+"""A side of at most this many rows is not divided into classes."""
 
 Pairs = tuple[Codes, Codes]
 
@@ -43,9 +42,7 @@ def overlapping_pairs(
     >>> list(zip(left_at.tolist(), right_at.tolist()))
     [(0, 0), (1, 1)]
     """
-    if len(left) < len(
-        right
-    ):  # the larger side is searched for, in its order; the smaller one is sorted whole
+    if len(left) < len(right):  # the smaller side is sorted, the larger one searches it
         right_at, left_at = _pairs(right, right_start, right_end, left, left_start, left_end)
         return left_at, right_at
     return _pairs(left, left_start, left_end, right, right_start, right_end)

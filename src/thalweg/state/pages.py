@@ -1,7 +1,8 @@
-"""Pages: a table by slot, written down a page of neighbouring slots at a time.
+"""Pages: a table by slot, saved in pages of neighbouring slots.
 
-A kernel that keeps its rows by slot, in columns that it changes in place, says which slots it has
-touched. A snapshot writes the pages of those again; the others are the same objects as before.
+A kernel that keeps its rows by slot, in columns that it changes in place, notes which slots it has
+touched. A snapshot writes the pages of these slots again; other pages are the same objects as
+before.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ __all__ = ["Pages", "read_pages", "read_whole"]
 _SMALLEST = 6
 """Slots of the smallest page, as a power of two."""
 _MOST = 9
-"""Pages of a table at most, as a power of two: a snapshot names them all, and ten rows at random
-places are two in a hundred of them."""
+"""The most pages of a table, as a power of two: a snapshot names them all, and ten rows at random
+slots touch two in a hundred of them."""
 
 
 class Pages:
@@ -46,7 +47,7 @@ class Pages:
         self._names: set[str] = set()
 
     def touch(self, slots: Codes | slice) -> None:
-        """Rows came to these slots, left them or changed there."""
+        """Note that rows were added, removed or changed at these slots."""
         if isinstance(slots, slice):
             last = (slots.stop - 1) >> _SMALLEST
             self._grow(last + 1)
@@ -57,11 +58,11 @@ class Pages:
             self._touched[pages] = True
 
     def touch_all(self) -> None:
-        """Every slot may have changed."""
+        """Note that every slot may have changed."""
         self._all = True
 
     def restore(self, slices: Mapping[str, Rows], name: str) -> None:
-        """Go on with pages that were read: they are not written anew before they change."""
+        """Take over pages that were read, so that they are written again only if they change."""
         bits = 0
         for key, rows in slices.items():
             owner, *numbers = key.split("/")
@@ -99,11 +100,11 @@ class Pages:
 
 
 def read_pages(slices: Mapping[str, Rows], name: str) -> list[Rows]:
-    """What was written of each page under a name."""
+    """The slices of all pages under a name."""
     return [rows for key, rows in slices.items() if key.startswith(f"{name}/")]
 
 
 def read_whole(name: str, slices: Mapping[str, Rows]) -> Rows | None:
-    """All rows under a name, in one; None where there is none."""
+    """All rows under a name in one batch; None where there is no page."""
     parts = read_pages(slices, name)
     return concat_rows(parts, parts[0].schema) if parts else None

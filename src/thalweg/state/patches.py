@@ -1,11 +1,12 @@
-"""Patches: what changed in runs that were written before, as a log of small slices.
+"""Patches: changes of runs that were written before, as a log of small slices.
 
-A snapshot adds one patch for all runs. Patches are merged like runs, a later one winning, and lose
-what belongs to runs that were dropped; so there are few of them and they stay small.
+A snapshot adds one patch for all runs. Patches are merged like runs, where the later entry wins,
+and lose the entries of runs that were dropped; so there are few of them and they stay small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,17 @@ class Patch:
         run, position, weight, *marks = (column.to_numpy() for column in written.columns)
         return cls(run, position, weight, tuple(marks), number, written)
 
+    @classmethod
+    def concat(cls, parts: Sequence[Patch], number: int) -> Patch:
+        """All entries of several patches, under one number."""
+        return cls(
+            np.concatenate([part.run for part in parts]),
+            np.concatenate([part.position for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            tuple(np.concatenate(marks) for marks in zip(*(p.marks for p in parts), strict=True)),
+            number,
+        )
+
 
 @dataclass(slots=True)
 class PatchLog:
@@ -60,18 +72,12 @@ class PatchLog:
             self.patches.append(newest if kept.all() else _taken(newest, np.flatnonzero(kept)))
 
     def forget(self, runs: set[int]) -> None:
-        """Drop the patches of which no run is left."""
+        """Drop the patches of runs of which none is in `runs`."""
         self.patches = [p for p in self.patches if not runs.isdisjoint(np.unique(p.run).tolist())]
 
 
 def _merged(older: Patch, newer: Patch) -> Patch:
-    both = Patch(
-        np.concatenate([older.run, newer.run]),
-        np.concatenate([older.position, newer.position]),
-        np.concatenate([older.weight, newer.weight]),
-        tuple(np.concatenate(pair) for pair in zip(older.marks, newer.marks, strict=True)),
-        newer.number,
-    )
+    both = Patch.concat([older, newer], newer.number)
     order = np.lexsort((both.position, both.run))
     run, position = both.run[order], both.position[order]
     last = np.ones(len(order), np.bool_)

@@ -1,12 +1,12 @@
 """Items of groups, each at a place, in slices of neighbouring places.
 
 A place is a window or a time. A slice is a power of two wide; where there are too many, neighbours
-are joined. It is a list of parts, of which the later ones are put together when there are many, and
-with an older one once they have grown to its size: an item is copied a few times, however long it
-stays. The items of small batches wait in one tail for all slices.
+are joined. A slice is a list of parts. When there are many, the later parts are merged, and with an
+older part once they have grown to its size, so that an item is copied a few times only. The items
+of small batches wait in one tail for all slices.
 
-What a batch adds is written as parts of its own. The places behind a CTI go with their slices; of a
-slice that is passed in part, only how many items were dropped is written.
+The items that a batch adds are written as parts of their own. Places before a CTI are dropped with
+their slices; for a slice that a CTI divides, only the number of dropped items is written.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from thalweg.state.slices import Slices, StateSize
 __all__ = ["PlacedSlices"]
 
 _MOST = 64
-"""Slices; when there are more, they become twice as wide."""
+"""The most slices; when there are more, they become twice as wide."""
 _PARTS = 8
-"""Parts of a slice; when there are more, the later ones are put together."""
+"""The most parts of a slice; when there are more, the later ones are merged."""
 _TAIL = 256
-"""Items that wait before they are divided among slices."""
+"""The most items that wait before they are divided among slices."""
 
 T = TypeVar("T", bound=Placed)
 
 
 class PlacedSlices(Generic[T]):
-    """`concat` makes one of several; `summed` makes one item of those of equal group and place,
-    where it can, and none of those that add up to nothing."""
+    """`concat` joins several batches of items. `summed` merges items of equal group and place,
+    where it can, and drops those that add up to nothing."""
 
     def __init__(
         self, concat: Callable[[Sequence[T]], T], summed: Callable[[T], T] | None = None
@@ -111,7 +111,7 @@ class PlacedSlices(Generic[T]):
             yield int(numbers[begin]), ordered.take(slice(begin, end))
 
     def _tidy(self, parts: list[Part[T]]) -> None:
-        """Put together the later half of the parts, and each in front that is not much larger."""
+        """Merge the later half of the parts with each earlier part that is not much larger."""
         begin = len(parts) // 2
         size = sum(len(part.items) for part in parts[begin:])
         while begin and len(parts[begin - 1].items) <= 2 * size:
@@ -120,14 +120,14 @@ class PlacedSlices(Generic[T]):
         parts[begin:] = self._together(parts[begin:])
 
     def _together(self, parts: list[Part[T]]) -> list[Part[T]]:
-        """Several parts as one, or none."""
+        """Several parts as one; no part if their items add up to nothing."""
         if len(parts) < 2:
             return parts
         items = self._summed(self._concat([part.items for part in parts]))
         return [Part(items)] if len(items) else []
 
     def _gather(self, number: int) -> None:
-        """Make one part of a slice."""
+        """Merge all parts of a slice."""
         parts = self._slices[number] = self._together(self._slices[number])
         if not parts:
             del self._slices[number]
@@ -178,7 +178,7 @@ class PlacedSlices(Generic[T]):
     def drop(
         self, drops: Callable[[T], Bools], low: int | None = None, beyond: int | None = None
     ) -> None:
-        """Forget items, of all places or of some."""
+        """Drop the items for which `drops` holds, at all places or at low <= place < beyond."""
         tail = self._tail.part()
         if tail is not None:
             dropped = drops(tail.items)
@@ -201,7 +201,8 @@ class PlacedSlices(Generic[T]):
                 del self._slices[number]
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have new numbers, in the same order. What was written stays as it is: keys."""
+        """Change the numbers of groups to `moved[old]`, in the same order. Written slices stay
+        valid: they hold keys."""
         self._tail.renumber(moved)
         for parts in self._slices.values():
             for part in parts:
@@ -218,8 +219,8 @@ class PlacedSlices(Generic[T]):
         return [(n, self._slices[n]) for n in numbers if n in self._slices]
 
     def between(self, low: int, beyond: int, *, summed: bool = False) -> list[T]:
-        """Items with low <= place < beyond. With `summed` those of equal group and place are one,
-        if they were so in each batch."""
+        """Items with low <= place < beyond. With `summed` items of equal group and place are
+        merged, given that each batch had at most one of them."""
         found: list[T] = []
         for number, parts in self._near(low, beyond):
             whole = number << self._bits >= low and (number + 1) << self._bits <= beyond
@@ -254,7 +255,7 @@ class PlacedSlices(Generic[T]):
             if not len(at):
                 return
             which = which if probes is None else probes.take(which)
-            # Keys that do not fit into 64 bits are cut off: those found are looked at.
+            # Large groups or places overflow the key, so that hits must be compared.
             equal = part.items.group.take(at) == group.take(which)
             equal &= part.items.place.take(at) == place.take(which)
             if np.count_nonzero(equal) < len(equal):
@@ -281,19 +282,19 @@ class PlacedSlices(Generic[T]):
         return found
 
     def first(self, since: int | None = None) -> int | None:
-        """The earliest place, of all or from one on, at which something is."""
+        """The earliest place, of all or from `since` on, whose items add up to something."""
         while (place := self._lowest(since)) is not None and not self._is_at(place):
             since = place + 1
         return place
 
     def last(self, before: int | None = None) -> int | None:
-        """The latest place, of all or before one, at which something is."""
+        """The latest place, of all or before `before`, whose items add up to something."""
         while (place := self._highest(before)) is not None and not self._is_at(place):
             before = place
         return place
 
     def _is_at(self, place: int) -> bool:
-        """Whether what is at a place adds up to something."""
+        """Whether the items at a place add up to something; if not, they are dropped."""
         if any(len(items) for items in self.between(place, place + 1, summed=True)):
             return True
         if place >> self._bits in self._slices:
@@ -353,15 +354,15 @@ class PlacedSlices(Generic[T]):
         return [part.items for part in self._parts()]
 
     def groups(self) -> Codes:
-        """The groups of which something is held."""
+        """The groups of all items."""
         return used_codes([items.group for items in self.all()])
 
     # --------------------------------------------------------------------------------------------
     # snapshots
 
     def snapshot(self, name: str, write: Callable[[T], Rows]) -> Slices:
-        """A part under `<name>/<bits of the width of its slice>/<number of the slice>/<part>`, the
-        tail under `<name>/tail`, and under `<name>/skipped` how many items of each part were
+        """Each part as `<name>/<bits of the width of its slice>/<number of the slice>/<part>`, the
+        tail as `<name>/tail`, and in `<name>/skipped` how many leading items of each part were
         dropped since it was written."""
         slices: Slices = {}
         skipped: dict[str, int] = {}
@@ -412,7 +413,7 @@ class PlacedSlices(Generic[T]):
             if key in skipped:
                 part.skip(skipped[key])
             self._slices.setdefault(number, []).append(part)
-        for parts in self._slices.values():  # the order of a store is not ours
+        for parts in self._slices.values():  # a store may return parts in any order
             parts.sort(key=lambda part: -len(part.items))
 
     def size(self) -> StateSize:

@@ -1,7 +1,7 @@
 """Items in columns, each of a group and at a place: a part of a slice, and the tail.
 
-A part is searched by place and by key. The tail holds the items of small batches as they came; they
-are joined when they are looked at.
+A part is searched by place and by key. The tail holds the items of small batches, which are joined
+when they are first read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thalweg.model.time import least
 __all__ = ["Found", "Part", "Placed", "Tail", "key_of"]
 
 _FEW = 64
-"""So few items are compared with every probe; more are sorted once and searched."""
+"""Up to this many items are compared with every probe; more are sorted once and searched."""
 
 
 class Placed(Protocol):
@@ -38,26 +38,27 @@ class Placed(Protocol):
     def take(self, which: Codes | slice) -> Self: ...
 
     def renumbered(self, moved: Codes) -> Self:
-        """The same with other numbers of groups."""
+        """The same items with other numbers of groups."""
 
 
 T = TypeVar("T", bound=Placed)
 Found = tuple[T, Codes, Codes]
-"""Items, positions among them, and the probe that found each."""
+"""Hits: items, positions among them, and the probe of each position."""
 
 
 @dataclass(slots=True, eq=False)
 class Part(Generic[T]):
     items: T
     in_order: bool = False
-    """Whether the items were found to be in the order of their places."""
+    """Whether the items are known to be in the order of their places."""
     name: str = ""
-    """Under which it was written; and what was written."""
+    """The name of its slice in snapshots."""
     written: Rows | None = None
+    """That slice; None: it must be written."""
     skipped: int = 0
-    """Items at the begin of what was written that were dropped since."""
+    """How many leading items of that slice were dropped since."""
     by_key: _ByKey | None = None
-    """Where each key is, once the part was searched."""
+    """The index of keys, made with the first search."""
 
     def find(self, key: Codes) -> tuple[Codes, Codes]:
         """Positions of the items with some keys, and which of the keys each has."""
@@ -69,7 +70,7 @@ class Part(Generic[T]):
         return self.by_key.find(key)
 
     def arrange(self) -> None:
-        """Bring the items into the order of their places."""
+        """Sort the items by place."""
         if self.in_order:
             return
         place = self.items.place
@@ -83,7 +84,7 @@ class Part(Generic[T]):
         self.skipped = 0
 
     def skip(self, count: int) -> T:
-        """Remove and return the first items; what was written stays."""
+        """Remove and return the first items; the written slice stays valid."""
         first = self.items.take(slice(0, count))
         self.items = self.items.take(slice(count, len(self.items)))
         self.skipped += count
@@ -103,8 +104,8 @@ class Part(Generic[T]):
 
 
 class _ByKey:
-    """Keys in order, and where each is. Of items that were dropped from the begin the number is
-    enough."""
+    """Sorted keys, and the position of each. For leading items that were dropped, their number is
+    subtracted."""
 
     def __init__(self, key: Codes) -> None:
         self._order = np.argsort(key, kind="stable")
@@ -137,11 +138,11 @@ class Tail(Generic[T]):
         self._items: T | None = None
         self._part: Part[T] | None = None
         self._added: list[T] = []
-        """Items that came since the others were joined."""
+        """Items that were added since the last join."""
         self._passed: int | None = None
-        """Items up to this place are dropped when they are joined."""
+        """Items up to this place are dropped at the next join."""
         self.count = 0
-        """How many items there are at most."""
+        """An upper bound of the number of items."""
 
     def add(self, items: T) -> None:
         if self._passed is not None and least(items.place) <= self._passed:
@@ -169,7 +170,7 @@ class Tail(Generic[T]):
         return self._part
 
     def replace(self, items: T | None, written: Rows | None = None) -> None:
-        """Hold these items instead."""
+        """Replace all items."""
         self._passed = None
         self._hold(None if items is None or not len(items) else items)
         if self._items is not None and written is not None:
@@ -180,7 +181,8 @@ class Tail(Generic[T]):
         self.count = 0 if items is None else len(items)
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have new numbers. What was written stays as it is: keys."""
+        """Change the numbers of groups to `moved[old]`. The written slice stays valid: it holds
+        keys."""
         part = self.part()
         if part is not None:
             part.renumber(moved)
@@ -208,5 +210,5 @@ class Tail(Generic[T]):
 
 
 def key_of(group: Codes, place: Codes) -> Codes:
-    """Group and place as one number, for most of them."""
+    """Group and place as one number, distinct unless they are too large for 32 bits each."""
     return (group << 32) + place

@@ -1,4 +1,4 @@
-"""A row set: rows that are found by what they are, payload and lifetime, not by a key.
+"""A row set: rows that are found by their own payload and lifetime, not by a key.
 
 An arrangement whose groups are hashes of whole rows: a row that is adjusted or taken back is found
 by one search, however many rows share a key or a time. Hashes only find candidates; rows are
@@ -51,13 +51,13 @@ class RowSet(Arrangement):
         return identities(columns, rows.start, rows.end)
 
     def change(self, rows: Delta, marks: tuple[Times, ...] = (), *, strict: bool = True) -> None:
-        """Add rows and take rows away. A row is taken away only where its marks are equal too;
-        unless `strict`, a row that is not there is ignored."""
+        """Add rows and remove rows. A row is removed only where its marks are equal too; unless
+        `strict`, removals of rows that are not held are ignored."""
         if len(rows):
             self.apply(rows, self.groups_of(rows), marks, by_marks=True, strict=strict)
 
     def find_rows(self, rows: Delta) -> Hits:
-        """For each row those that are held and equal it."""
+        """For each row the held rows that equal it."""
         return self.find_equal(rows, self.groups_of(rows))
 
 

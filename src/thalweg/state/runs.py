@@ -1,12 +1,12 @@
 """A run: rows in columns, and an order by group and end in which the rows of a group are found.
 
-The order is made when a group is first looked for: many runs are dropped before that. The rows
-themselves never change. Their weight may (0: taken away), and so may their marks, whole
-numbers that a kernel keeps beside each row. A run is written once; of a change only a patch is
-written: positions, new weights, new marks. When a quarter of a run has been patched it is written
-again, under a new number.
+The order is made when a group is first looked for: many runs are dropped before that. Groups,
+lifetimes and payloads never change. The weight of a row may (0: removed), and so may its marks,
+whole numbers that a kernel keeps beside each row. A run is written once; of a change only a patch
+is written: positions, new weights, new marks. When a quarter of a run has been patched it is
+written again, under a new number.
 
-`place` is what a run is searched by: the group, then as many bits of the end as fit into one int64.
+`place` is the search key of a row: the group, then as many bits of the end as fit into one int64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from thalweg.state.columns import RowColumns, write_columns
 __all__ = ["Run"]
 
 _PATCHED = 4
-"""A run is written again when more than one in so many rows has been patched."""
+"""A run is written again when more than one in this many rows has been patched."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class Run:
     last: int
     """The latest end."""
     dead: int
-    """Rows that were taken away."""
+    """How many rows were removed."""
     written: Rows | None = None
     found_by: tuple[Codes, Codes] | None = None
     """Positions in the order of places, and the sorted places; made when they are first
@@ -54,19 +54,18 @@ class Run:
     """Rows whose weight or marks changed since the last snapshot."""
     patched: int = 0
     first_after: tuple[int, int, int] = (0, 0, -1)
-    """The earliest start of the rows alive after a time: the time, the start, the dead rows
-    then."""
+    """A cached result: a time, the earliest start of the rows alive after it, `dead` then."""
     end_order: tuple[Codes, Times] | None = None
     """Positions sorted by end, and the sorted ends; made when they are first needed."""
     least_starts: Times | None = None
-    """Of each row in the order of ends, the earliest start of it and those behind it."""
+    """By position in the order of ends: the earliest start from there on."""
     longest_found: int | None = None
     half: int | None = None
-    """When this time has passed, half of the rows have ended; found when it is first needed."""
+    """The time by which half of the rows have ended; found when it is first needed."""
     lows: dict[tuple[str, ...], tuple[tuple[int, int], list[int] | None]] = field(
         default_factory=dict
     )
-    """The smallest values of columns, with the time and the dead rows they were found for."""
+    """By columns: cached smallest values, after the time and `dead` that they were found for."""
 
     @classmethod
     def of(cls, rows: RowColumns, begin: int, width: int, bits: int, number: int) -> Run:
@@ -103,8 +102,8 @@ class Run:
         )
 
     def extend(self, more: RowColumns) -> None:
-        """Put rows of positive weight behind those of an unsorted run. Positions of rows stay; what
-        was found out about all of them is forgotten."""
+        """Append rows of positive weight to an unsorted run. Positions of rows stay; cached results
+        are dropped."""
         self.first = min(self.first, least(more.start))
         self.soonest = min(self.soonest, least(more.end))
         self.last = max(self.last, greatest(more.end))
@@ -132,7 +131,7 @@ class Run:
         return self.found_by
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have got new numbers, in the same order."""
+        """Change the numbers of groups to `moved[old]`; the order of groups stays."""
         self.rows.group = moved[self.rows.group]
         if self.found_by is not None:
             order, place = self.found_by
@@ -140,8 +139,8 @@ class Run:
             self.found_by = order, (group << self.bits) + (place & ((1 << self.bits) - 1))
 
     def span(self, group: Codes, since: Times, until: Times | None = None) -> tuple[Codes, Codes]:
-        """Of each group where in `order` the rows are that may end after a time, and start before
-        another."""
+        """For each group the range in `order` of the rows that may end after `since` and start
+        before `until`."""
         place = self._by_place()[1]
         if not self.bits:
             return place.searchsorted(group), place.searchsorted(group, "right")
@@ -149,12 +148,12 @@ class Run:
         first = place.searchsorted(low + self._bits_of(since))
         if until is None or self.last == INFINITY:
             return first, place.searchsorted(low + (1 << self.bits))
-        # What starts before a time ends no later than the longest of the rows allows.
+        # A row that starts before `until` ends before `until` plus the longest duration.
         ends = np.minimum(until, self.last - self.longest) + self.longest
         return first, place.searchsorted(low + self._bits_of(ends), "right")
 
     def _bits_of(self, end: Times) -> Times:
-        """The part of a place that stands for an end, or for the nearest that rows have."""
+        """The bits of an end in a place; an end outside the run is moved to its first or last."""
         inside = np.minimum(np.maximum(end, self.begin), self.last)
         bits: Times = (inside - self.begin) >> self.drop
         return bits
@@ -169,7 +168,7 @@ class Run:
         return self.longest_found
 
     def span_at(self, group: Codes, end: Times) -> tuple[Codes, Codes]:
-        """Of each group where in `order` the rows are that may end exactly at a time."""
+        """For each group the range in `order` of the rows that may end exactly at a time."""
         if not self.bits:
             return self.span(group, end)
         sorted_ = self._by_place()[1]
@@ -177,11 +176,11 @@ class Run:
         return sorted_.searchsorted(place), sorted_.searchsorted(place, "right")
 
     def living(self) -> RowColumns:
-        """The rows that have not been taken away."""
+        """The rows that have not been removed."""
         return self.rows.take(self.rows.weight.nonzero()[0]) if self.dead else self.rows
 
     def is_stale(self, until: int) -> bool:
-        """Whether it is worth to make the run anew: half of it has ended or was taken away."""
+        """Whether half of the rows have ended or were removed, so that the run is made anew."""
         if 2 * self.dead >= len(self) or self.last <= until:
             return True
         if self.soonest > until:
@@ -192,7 +191,7 @@ class Run:
         return self.half <= until
 
     def ending(self, after: int, until: int) -> Codes:
-        """The positions of rows with after < end <= until that have not been taken away."""
+        """The positions of rows with after < end <= until that have not been removed."""
         if self.soonest > until or self.last <= after:
             return np.empty(0, np.int64)
         order, ends = self._by_end()
@@ -202,7 +201,7 @@ class Run:
 
     def within(self, since: int, until: int) -> Codes:
         """The positions of rows that end after `since`, start before `until` and have not been
-        taken away."""
+        removed."""
         rows = self.rows
         if self.soonest > since:
             if self.last <= until and not self.dead:
@@ -229,7 +228,7 @@ class Run:
         self.touched[at] = True
 
     def alive(self, until: int) -> Bools:
-        """The rows that end after a time and have not been taken away."""
+        """Which rows end after a time and have not been removed."""
         mask: Bools = self.rows.end > until
         if self.dead:
             mask &= self.rows.weight != 0
@@ -256,8 +255,8 @@ class Run:
         return int(self.least_starts[at]) if at < len(ends) else INFINITY
 
     def least(self, columns: Sequence[str], until: int) -> list[int] | None:
-        """The smallest value of each column in the rows alive after a time, nulls left out; None
-        when one of the rows is null in all of them."""
+        """The smallest value of each column without nulls, in the rows alive after a time; None
+        when a row is null in all of these columns."""
         key = (until if self.soonest <= until else MIN_TIME, self.dead)
         found = self.lows.get(tuple(columns))
         if found is None or found[0] != key:
@@ -273,8 +272,8 @@ class Run:
         return self.written
 
     def patch(self) -> tuple[Codes, Weights, tuple[Times, ...]] | None:
-        """What changed since the run was written: positions, weights, marks. None when nothing has,
-        or so much that the run must be written again."""
+        """The changes since the run was written, as positions, weights and marks. None when there
+        are none, or so many that the run must be written again."""
         if self.touched is None or self.written is None:
             return None
         at = self.touched.nonzero()[0]

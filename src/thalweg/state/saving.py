@@ -1,4 +1,4 @@
-"""An arrangement written down and read back.
+"""An arrangement as slices of a snapshot, and restored from them.
 
     <name>/<class>/<width>/<slot>/<run>    one run
     <name>/patch/<number>                  weights and marks that changed after the run was written
@@ -26,8 +26,8 @@ __all__ = ["read_arrangement", "write_arrangement"]
 
 
 def write_arrangement(name: str, tail: Run | None, table: SlotTable, log: PatchLog) -> Slices:
-    """The slices of an arrangement. Runs that are written anew get new numbers, and changes since
-    the last time become a patch."""
+    """The slices of an arrangement. Runs that are written again get new numbers; changes of other
+    runs since the last snapshot become a patch."""
     slices: Slices = {}
     news: list[Patch] = []
     for (class_, slot), held in table.slots.items():
@@ -41,7 +41,7 @@ def write_arrangement(name: str, tail: Run | None, table: SlotTable, log: PatchL
             slices[key] = run.write()
     runs = {run.number for held in table.slots.values() for run in held.runs}
     if news:
-        log.add(_one_patch(news, table.next()), runs)
+        log.add(Patch.concat(news, table.next()), runs)
     if log.patches:
         log.forget(runs)
     slices |= {f"{name}/patch/{p.number}": p.write() for p in log.patches}
@@ -62,7 +62,7 @@ def read_arrangement(
     table: SlotTable,
     log: PatchLog,
 ) -> Run | None:
-    """Fill an empty table and an empty log from slices; the tail, if there is one."""
+    """Fill an empty table and an empty log from slices; returns the tail, if there is one."""
     tail: Run | None = None
     loaded: dict[int, tuple[tuple[int, int], RowColumns, Rows]] = {}
     for key, written in slices.items():
@@ -92,16 +92,6 @@ def read_arrangement(
     used += [int(patch.run.max()) for patch in log.patches]
     table.number = max([0, *loaded, *used])
     return tail
-
-
-def _one_patch(patches: list[Patch], number: int) -> Patch:
-    return Patch(
-        np.concatenate([patch.run for patch in patches]),
-        np.concatenate([patch.position for patch in patches]),
-        np.concatenate([patch.weight for patch in patches]),
-        tuple(np.concatenate(marks) for marks in zip(*(p.marks for p in patches), strict=True)),
-        number,
-    )
 
 
 def _apply_patch(patch: Patch, runs: Mapping[int, RowColumns]) -> None:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _SQUARE = 8_192
-"""So many pairs of a probe and a row of the tail are simply compared."""
+"""Up to this many pairs of a probe and a row of the tail are compared directly."""
 
 
 def overlapping(run: Run, group: Codes, since: Times, until: Times) -> tuple[Codes, Codes]:
@@ -93,7 +93,7 @@ def _is_few(run: Run, group: Codes) -> bool:
 
 
 def _alike(run: Run, group: Codes) -> Bools:
-    """For each probe and each row of a run whether the row lives and is of the probe's group."""
+    """For each probe and each row of a run: whether the row lives and has the probe's group."""
     table: Bools = group[:, None] == run.rows.group
     if run.dead:
         table &= run.rows.weight != 0
@@ -103,8 +103,8 @@ def _alike(run: Run, group: Codes) -> Bools:
 def candidates(
     run: Run, group: Codes, since: Times, until: Times | None = None
 ) -> tuple[Codes, Codes]:
-    """Pairs of a probe and a position at which a row of its group may be that ends after a time,
-    and starts before another."""
+    """Pairs of a probe and the position of a row of its group: at least those that end after
+    `since` and start before `until`."""
     if run.number:
         owner, at = spread(*run.span(group, since, until))
         return owner, run.order[at]
@@ -176,9 +176,9 @@ def soonest_end_after(run: Run, group: Codes, times: Times) -> Times:
 
 
 def _first_reaching(run: Run, group: Codes, times: Times, *, passing: bool = False) -> Codes:
-    """For each probe where in `order` the first row of its group is that ends at a time or later,
-    or, with `passing`, later; behind its last row, where none does. Rows whose ends have the same
-    leading bits are sorted by end."""
+    """For each probe the position in `order` of the first row of its group that ends at its time or
+    later (with `passing`: later), or the position after the group's last row. Rows whose ends have
+    the same leading bits are sorted by end."""
     low, high = run.span_at(group, times)
     order = run.order
     while True:

@@ -1,4 +1,4 @@
-"""What a snapshot is made of, and how large state is."""
+"""The types of snapshots and of the size of state."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Slots: the sorted runs of an arrangement, by how long rows last and by when they end.
 
-A class holds durations of a factor of 64; within it a slot is a power of two wide. Where a class
-has come to spread over too many slots, neighbours are joined. The runs of a slot are each at least
-three times as long as the next: a new run is merged with those that are not.
+A class holds durations within a factor of 64; a slot of a class is a power of two wide. Where a
+class spreads over too many slots, neighbours are joined. Each run of a slot is at least three times
+as long as the next one: a new run is merged with those that are not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from thalweg.state.runs import Run
 __all__ = ["Slot", "SlotTable"]
 
 _RATIO = 3
-"""A run is at least so many times as long as the next one of its slot."""
+"""A run is at least this many times as long as the next one of its slot."""
 _MOST = 16
-"""Slots of one class; when there are more, they become twice as wide."""
+"""The most slots of a class; when there are more, they become twice as wide."""
 _CLASS_BITS = 6
 _ENDLESS = 20
 """The class of rows without an end: one slot."""
@@ -71,7 +71,8 @@ class SlotTable:
             self._add_to_class(number, rows if mask.all() else rows.take(mask.nonzero()[0]))
 
     def drop(self, until: int) -> list[RowColumns]:
-        """Forget slots and runs of which half has ended or was taken away; the rows that ended."""
+        """Drop slots that have ended, and rewrite runs of which half has ended or was removed;
+        returns the rows that have ended."""
         dropped: list[RowColumns] = []
         stale = [k for k, s in self.slots.items() if any(r.is_stale(until) for r in s.runs)]
         for key in stale:
