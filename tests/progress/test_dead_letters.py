@@ -11,7 +11,8 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, TimeRangeError, UnknownColumnError
-from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.io.row_bytes import read_rows
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of

@@ -14,6 +14,7 @@ import pytest
 import thalweg as tw
 from thalweg.errors import StateError
 from thalweg.expr import col
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.model import (
     INFINITY,
     NO_PROGRESS,
@@ -30,7 +31,7 @@ from thalweg.model.area_promises import AreaPromises
 from thalweg.model.punctuation import punctuation, within
 from thalweg.model.time import MIN_TIME
 from thalweg.operators.merging.named_inputs import InputChange
-from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch, read_rows, write_rows
+from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch
 from thalweg.shards.exchange.chunk import EXCHANGE_COLUMNS, EXCHANGE_SCHEMA, ExchangeRow
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.exchange.ingest import divide, divided_rows, exchange_rows

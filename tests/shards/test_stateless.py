@@ -21,8 +21,9 @@ from thalweg.shards.exchange.header import Header
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of
 from thalweg.shards.fragments.fragment import sources_of, targets_of
+from thalweg.shards.reports.combined import sum_figures
 from thalweg.shards.stateless.progress_keeper import ProgressKeeper, keeps_nothing
-from thalweg.shards.stateless.row_task import RowWorker, added
+from thalweg.shards.stateless.row_task import RowWorker
 
 EVENTS: dict[str, str] = {"v": "int64"}
 Rows = list[tuple[int, int]]
@@ -70,7 +71,7 @@ class Tasks:
             operators.append(worker.figures)
             values = answer.batch.payload.column(0).to_pylist()
             out += zip(answer.batch.start.tolist(), values, strict=True)
-        self.promise, self.report = self.keeper.follow(batch, chunks, added(operators))
+        self.promise, self.report = self.keeper.follow(batch, chunks, sum_figures(operators))
         return sorted(out)
 
 

@@ -11,9 +11,10 @@ import pytest
 
 import thalweg as tw
 from thalweg.errors import LateEventError
+from thalweg.io.row_bytes import read_rows
 from thalweg.model import Batch, Element, batches_of, elements_of
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.exchange.ingest import Ingest
 from thalweg.shards.fragments.cutting import fragments_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from thalweg.freshness.update_log import sync_folder
+from thalweg.io.whole_files import sync_folder
 
 __all__ = ["Cut", "cut_numbers", "drop_unfinished_cuts"]
 

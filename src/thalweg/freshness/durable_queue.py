@@ -44,9 +44,10 @@ from thalweg.freshness.adaptive_queue import make_queue
 from thalweg.freshness.admission import Admission
 from thalweg.freshness.cuts import Cut, cut_numbers, drop_unfinished_cuts
 from thalweg.freshness.schedules import Schedule
-from thalweg.freshness.update_log import Record, UpdateLog, sync_folder
+from thalweg.freshness.update_log import Record, UpdateLog
 from thalweg.freshness.update_queue import Taken
-from thalweg.io.whole_files import write_whole
+from thalweg.io.row_bytes import read_rows, write_rows
+from thalweg.io.whole_files import sync_folder, write_whole
 
 __all__ = ["DurableQueue"]
 
@@ -154,7 +155,7 @@ class DurableQueue:
         self._see_times(rows)
         arrived = pa.array(np.full(len(rows), now, np.int64))
         logged = pa.record_batch([*rows.columns, arrived], schema=self._logged)
-        self._log.append(RecordKind.ROWS, _to_bytes(logged))
+        self._log.append(RecordKind.ROWS, write_rows(logged))
         return admitted
 
     def note_file(self, mark: str) -> None:
@@ -238,7 +239,7 @@ class DurableQueue:
                 f"{self._schema_record.decode()}. Use another folder, or the old schema."
             )
         if record.kind == RecordKind.ROWS:
-            logged = _from_bytes(record.body)
+            logged = read_rows(record.body)
             rows = logged.select(self.queue.schema.names)
             self._see_times(rows)
             self.queue.enqueue(rows, arrived=logged.column(_ARRIVED).to_numpy())
@@ -252,7 +253,7 @@ class DurableQueue:
             self.last_cut = int.from_bytes(record.body[:8], "little")
             if len(record.body) == 8:
                 return
-            keys = _from_bytes(record.body[8:])
+            keys = read_rows(record.body[8:])
             is_open = self.last_cut in written  # if so, its keys stay stale until it is delivered
             taken = self.queue.take_out(keys, delivered=not is_open)
             if is_open:
@@ -271,7 +272,7 @@ class DurableQueue:
             Record(RecordKind.NEWEST, self._newest.to_bytes(8, "little", signed=True)),
             Record(RecordKind.TOTALS, json.dumps(self.queue.totals()).encode()),
             *(Record(RecordKind.FILE, mark.encode()) for mark in sorted(self.taken_files)),
-            Record(RecordKind.ROWS, _to_bytes(logged)),
+            Record(RecordKind.ROWS, write_rows(logged)),
         ]
 
     def _see_times(self, rows: pa.RecordBatch) -> None:
@@ -289,7 +290,7 @@ class DurableQueue:
     def _cut_record(self, number: int, rows: pa.RecordBatch) -> bytes:
         """Number and keys; for a queue without a key, one column stands for the row taken."""
         keys = rows.select(list(self.queue.key) or rows.schema.names[:1])
-        return number.to_bytes(8, "little") + (_to_bytes(keys) if len(rows) else b"")
+        return number.to_bytes(8, "little") + (write_rows(keys) if len(rows) else b"")
 
 
 def _require_time(schema: pa.Schema, time: str) -> None:
@@ -303,15 +304,3 @@ def _require_time(schema: pa.Schema, time: str) -> None:
 
 def _is_microseconds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
-
-
-def _to_bytes(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
-def _from_bytes(body: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(body).read_next_batch()

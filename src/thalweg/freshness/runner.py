@@ -30,7 +30,6 @@ from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
 from thalweg.freshness.queue_promise import QueuePromise
 from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -41,7 +40,10 @@ from thalweg.plan.nodes import Node, Source, walk
 from thalweg.progress.conflation import Conflation, NewestWindow
 from thalweg.stream import Stream
 
-__all__ = ["FreshRunner", "Pushable"]
+__all__ = ["START", "FreshRunner", "Pushable", "feed_of", "timed_rows", "timed_schema"]
+
+START, END = "_start", "_end"
+"""The columns of a queue after those of the payload."""
 
 Push: TypeAlias = Callable[[Feed], list[Batch]]
 
@@ -272,3 +274,19 @@ def _queue_of(source: Source) -> _SourceQueue:
     if conflation.window is None:
         return _RowQueue(source.schema, conflation)
     return _WindowsQueue(source.schema, conflation, conflation.window)
+
+
+def timed_schema(payload: pa.Schema) -> pa.Schema:
+    """The columns of an update queue: those of the payload, then start and end."""
+    return pa.schema([*payload, (START, pa.int64()), (END, pa.int64())])
+
+
+def timed_rows(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch, with the columns of a queue."""
+    payload = [batch.payload.column(name) for name in schema.names[:-2]]
+    return pa.record_batch([*payload, pa.array(batch.start), pa.array(batch.end)], schema=schema)
+
+
+def feed_of(rows: pa.RecordBatch) -> pa.Table:
+    """Rows that left a queue, as input of their source."""
+    return pa.Table.from_batches([rows]).select([START, END, *rows.schema.names[:-2]])

@@ -13,9 +13,8 @@ from thalweg.errors import PlanError
 from thalweg.freshness.admission import Admission
 from thalweg.freshness.queue_promise import QueuePromise
 from thalweg.freshness.queue_status import QueueStatus
-from thalweg.freshness.runner import Pushable
+from thalweg.freshness.runner import START, Pushable, feed_of, timed_rows, timed_schema
 from thalweg.freshness.schedules import schedule_for
-from thalweg.freshness.timed_rows import START, feed_of, timed_rows, timed_schema
 from thalweg.freshness.update_queue import UpdateQueue
 from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch

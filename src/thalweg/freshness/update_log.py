@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from thalweg.errors import StateError
+from thalweg.io.whole_files import sync_folder
 
-__all__ = ["Record", "UpdateLog", "sync_folder"]
+__all__ = ["Record", "UpdateLog"]
 
 _HEADER = struct.Struct("<IIB")
 MAX_BODY = 256 * 2**20
@@ -112,15 +113,6 @@ class UpdateLog:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"log-{number:012d}.bin"
-
-
-def sync_folder(folder: Path) -> None:
-    """Make created, renamed and deleted files of a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _number(path: Path) -> int:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["json_digest", "write_whole"]
+__all__ = ["json_digest", "sync_folder", "write_whole"]
 
 
 def write_whole(path: Path, data: bytes | str, *, durable: bool = True) -> None:
@@ -21,6 +21,15 @@ def write_whole(path: Path, data: bytes | str, *, durable: bool = True) -> None:
             file.flush()
             os.fsync(file.fileno())
     draft.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make created, renamed and deleted files of a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def json_digest(value: Any) -> str:

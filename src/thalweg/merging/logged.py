@@ -18,16 +18,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.ipc
-
 from thalweg.errors import PlanError, StateError
 from thalweg.io.element_log import ElementLog, ElementLogReader
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.io.whole_files import write_whole
 from thalweg.merging.merger import Merger, MergeStatus
 from thalweg.merging.registry import Change, MergeEntry, MergeRegistry
 from thalweg.merging.switched import SwitchedMerge
 from thalweg.model.batch import Batch
+from thalweg.model.rows import Rows
 from thalweg.operators.base import Slices
 
 __all__ = ["LoggedMerge"]
@@ -193,12 +192,9 @@ class LoggedMerge:
         self._merger.restore(state)
 
 
-def _text(rows: pa.RecordBatch) -> str:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
+def _text(rows: Rows) -> str:
+    return base64.b64encode(write_rows(rows)).decode()
 
 
-def _rows(text: str) -> pa.RecordBatch:
-    return pa.ipc.open_stream(base64.b64decode(text)).read_next_batch()
+def _rows(text: str) -> Rows:
+    return read_rows(base64.b64decode(text))

@@ -11,9 +11,10 @@ import hashlib
 import pyarrow as pa
 
 from thalweg.errors import StateError
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.model.progress import Progress
 from thalweg.model.progress_text import progress_of_text, progress_text
-from thalweg.model.rows import Rows, empty_rows
+from thalweg.model.rows import Rows
 from thalweg.operators.base import Slices
 from thalweg.plan.explain import operator_ids
 from thalweg.plan.nodes import Node
@@ -31,29 +32,12 @@ _OLDER = tuple(b"thalweg-snapshot-%d" % number for number in range(1, 5))
 _SCHEMA = pa.schema([("operator", pa.string()), ("slice", pa.string()), ("rows", pa.binary())])
 
 
-_IPC_OPTIONS = pa.ipc.IpcWriteOptions()
-"""Made once: a writer without options reads them from the environment for every slice."""
-
-
 def fingerprint(plan: Node, consistency: str) -> str:
     """What a snapshot must agree on with the query it is restored into: the signatures of all
     operators, sources with what they declare among them, and who reads whom."""
     ids = operator_ids(plan)
     parts = [f"{ids[node]} {node.signature} reads {[ids[n] for n in node.inputs]}" for node in ids]
     return hashlib.sha256("\n".join([*parts, consistency]).encode()).hexdigest()
-
-
-def _blob(rows: Rows) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue())
-
-
-def _rows(blob: bytes) -> Rows:
-    table = pa.ipc.open_stream(blob).read_all().combine_chunks()
-    batches = table.to_batches()
-    return batches[0] if batches else empty_rows(table.schema)
 
 
 def progress_rows(progress: Progress) -> Rows:
@@ -71,7 +55,7 @@ def progress_of_rows(rows: Rows) -> Progress:
 def pack(state: dict[str, Slices], mark: str) -> bytes:
     """State as bytes."""
     entries = [
-        (operator, name, _blob(rows))
+        (operator, name, write_rows(rows))
         for operator, slices in state.items()
         for name, rows in slices.items()
     ]
@@ -81,7 +65,7 @@ def pack(state: dict[str, Slices], mark: str) -> bytes:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
     )
-    return _blob(batch)
+    return write_rows(batch)
 
 
 def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
@@ -107,5 +91,5 @@ def unpack(snapshot: bytes, mark: str) -> dict[str, Slices]:
     for operator, name, blob in zip(*(column.to_pylist() for column in table.columns), strict=True):
         slices = state.setdefault(operator, {})
         if blob:
-            slices[name] = _rows(blob)
+            slices[name] = read_rows(blob)
     return state

@@ -36,10 +36,9 @@ from thalweg.shards.host.figures import HostedStatus, HostFigures
 from thalweg.shards.host.host_ingest import HostIngest
 from thalweg.shards.host.host_queries import HostQueries
 from thalweg.shards.host.host_sources import refuse_stamps, sources_by_name, without_feed
-from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.host_tables import HostTables
 from thalweg.shards.host.query_registry import HostedQuery, QueryRegistry
-from thalweg.shards.host.roster import stages_of
+from thalweg.shards.host.roster import HostSpec, stages_of
 from thalweg.shards.output.destinations import require_hosted
 from thalweg.shards.sources.source_feed import log_of
 from thalweg.spark.failures import has_ended, is_slow_start, plain_failure, with_short_search

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from thalweg.errors import StateError
 from thalweg.io.element_log import batch_file
-from thalweg.shards.checkpoint.record_lines import RecordLine, record_file
+from thalweg.shards.checkpoint.record_lines import RecordLine, numbered_files, record_file
 from thalweg.shards.output.kept_table import batch_of_table_file
 
 __all__ = ["copy_checkpoint"]
 
 _PASSED = {"lock", "reports.json"}
-"""Of the driver that runs, not of the query."""
+"""Files of the running driver, which are not copied."""
 
 
 def copy_checkpoint(
@@ -35,7 +35,7 @@ def copy_checkpoint(
     for place in (to, log_to):
         if place is not None and place.exists() and any(place.iterdir()):
             raise StateError(f"{place.name}: a copy needs an empty folder.")
-    finished = max(_numbers(checkpoint / "commits"), default=-1)
+    finished = max(numbered_files(checkpoint / "commits"), default=-1)
     if finished < 0:
         raise StateError(f"{checkpoint.name}: no micro-batch of this checkpoint is finished yet.")
     record = record_file(checkpoint)
@@ -52,10 +52,6 @@ def copy_checkpoint(
         for number in range(finished + 1):
             batch_file(log_to, number).hardlink_to(batch_file(log, number))
     return finished
-
-
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()]
 
 
 def _belongs(name: Path, finished: int) -> bool:

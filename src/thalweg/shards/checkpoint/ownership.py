@@ -1,7 +1,6 @@
-"""Which query of this process runs with which checkpoint, and that no other does.
+"""The owner of each checkpoint: the only query or host that runs with it.
 
-The lock file keeps other processes away. In this process a checkpoint has one owner: a running
-query, or a host.
+The lock file keeps other processes away. In this process a checkpoint has one owner.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["Owner", "lock_checkpoint", "own_checkpoint", "unlock_checkpoint"]
 
 
 class Owner(Protocol):
-    """Whoever runs with a checkpoint."""
+    """A query or a host that runs with a checkpoint."""
 
     @property
     def is_open(self) -> bool:
@@ -28,7 +27,7 @@ class Owner(Protocol):
 
 
 _OWNERS: dict[str, Owner] = {}
-"""By checkpoint: who runs with it in this process."""
+"""By checkpoint: its owner in this process."""
 
 
 def lock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
@@ -45,12 +44,12 @@ def lock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
 
 
 def own_checkpoint(checkpoint: Path, owner: Owner) -> None:
-    """Note who runs with a checkpoint that is locked; it is stopped when this process ends."""
+    """Register the owner of a locked checkpoint, to be stopped when this process ends."""
     _OWNERS[str(checkpoint)] = owner
 
 
 def unlock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
-    """Let others run with a checkpoint. With an `owner`, only if it is the owner still."""
+    """Unlock a checkpoint; with an `owner`, only if that is still its owner."""
     if owner is not None and _OWNERS.get(str(checkpoint)) is not owner:
         return
     _OWNERS.pop(str(checkpoint), None)
@@ -63,7 +62,7 @@ def _lock_of(checkpoint: Path) -> Path:
 
 @atexit.register
 def _stop_all() -> None:
-    """Stop what still runs when the process ends: a query would go on calling it in vain."""
+    """Stop all owners when the process ends, so that Spark does not go on calling it."""
     for owner in list(_OWNERS.values()):
         with contextlib.suppress(Exception):
             owner.stop()

@@ -1,5 +1,5 @@
-"""What a query is, as the record of its checkpoint has it: whether another start may go on from the
-checkpoint follows from a comparison."""
+"""The identity of a query, as recorded in its checkpoint: it decides whether another start may go
+on from the checkpoint."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class QueryIdentity:
     """`where` in its methods is the checkpoint, for messages."""
 
     facts: Mapping[str, Any]
-    """What must be the same at every start: fragments, exchanges, sources, buckets."""
+    """Facts that must be the same at every start: fragments, exchanges, sources, buckets."""
     modules: Mapping[str, str] = field(default_factory=dict)
     """By module of the user: a digest of its code."""
     operators: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By fragment and operator: the signature that its state is compared by."""
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By fragment and operator: what it does, as `explain` describes it."""
+    """By fragment and operator: its description, as in `explain`."""
 
     def to_json(self) -> dict[str, Any]:
         parts = {name: getattr(self, name) for name in _PARTS}
@@ -63,8 +63,8 @@ class QueryIdentity:
             )
 
     def _require_fitting(self, now: QueryIdentity, fragment: str, where: str) -> None:
-        """Refuse operators whose state would not fit: as a worker would, but before one is started,
-        and in the words of the query where its words have changed."""
+        """Refuse operators whose state would not fit, as a worker would, but before any is started,
+        and with the operator's description where that has changed."""
         signatures = now.operators[fragment]
         before = self.operators.get(fragment, signatures)
         try:
@@ -91,7 +91,7 @@ _PARTS = ("modules", "operators", "words")
 
 
 def _as_read(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as they are when they were written as JSON and read again."""
+    """Facts after a round trip through JSON."""
     read: dict[str, Any] = json.loads(json.dumps(dict(facts)))
     return read
 

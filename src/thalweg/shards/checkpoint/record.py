@@ -20,7 +20,13 @@ from pathlib import Path
 from thalweg.errors import StateError
 from thalweg.io.whole_files import write_whole
 from thalweg.shards.checkpoint.query_identity import QueryIdentity
-from thalweg.shards.checkpoint.record_lines import NO_BATCH, RecordLine, read_lines, record_file
+from thalweg.shards.checkpoint.record_lines import (
+    NO_BATCH,
+    RecordLine,
+    numbered_files,
+    read_lines,
+    record_file,
+)
 
 __all__ = ["ProgressRecord"]
 
@@ -44,12 +50,12 @@ class ProgressRecord:
         self._file = record_file(checkpoint)
         self._query = query
         self._digest = ""
-        """Of the last line."""
+        """The digest of the last line."""
         self._lines = 0
         self._constant: dict[str, str] | None = None
         self._settled = False
         self.identity = uuid.uuid4().hex
-        """Tells this checkpoint from all others; that of the record after `check`."""
+        """The identity of the checkpoint; after `check` that in the record."""
         self.last = NO_BATCH
         """The newest batch that may have reached the sink."""
         self.finished = NO_BATCH
@@ -62,7 +68,7 @@ class ProgressRecord:
         """Refuse a checkpoint that is not what this record says, or not this query's. Nothing is
         written."""
         if not self._file.exists():
-            if _numbers(self._folder / "offsets") or (self._folder / "metadata").exists():
+            if numbered_files(self._folder / "offsets") or (self._folder / "metadata").exists():
                 raise self._error(
                     "this checkpoint was not made by Thalweg, or its record is gone. Restore the "
                     "whole checkpoint, or start with a new one."
@@ -75,7 +81,7 @@ class ProgressRecord:
         self.identity = lines[-1].checkpoint or self.identity
         self._compare_files([line for line in lines if line.batch != NO_BATCH])
         for name in ("offsets", "commits"):
-            for number in sorted(_numbers(self._folder / name)):
+            for number in sorted(numbered_files(self._folder / name)):
                 self._parse(f"{name}/{number}")
 
     def begin(self) -> None:
@@ -94,7 +100,7 @@ class ProgressRecord:
         if ran:
             self._check_commits(ran)
             self.last = ran[-1].batch
-            self.finished = max(_numbers(self._folder / "commits"), default=NO_BATCH)
+            self.finished = max(numbered_files(self._folder / "commits"), default=NO_BATCH)
 
     def _compare(self, name: str, digest: str) -> None:
         found = _digest(self._folder / name)
@@ -106,8 +112,8 @@ class ProgressRecord:
             )
 
     def _parse(self, name: str) -> None:
-        """What is not in the record yet must be readable at least. Spark names an empty file
-        itself, but not one with a wrong byte."""
+        """Refuse an unreadable file that is not in the record yet. Spark itself reports an empty
+        file, but not a damaged one."""
         try:
             lines = (self._folder / name).read_text(encoding="utf-8").splitlines()
             whole = all(line == "-" or json.loads(line) is not None for line in lines[1:])
@@ -119,10 +125,10 @@ class ProgressRecord:
             )
 
     def _check_commits(self, ran: Sequence[RecordLine]) -> None:
-        """A batch that a later one followed was committed; if its mark is gone, Spark would run it
-        again on newer state."""
-        offsets = _numbers(self._folder / "offsets")
-        commits = _numbers(self._folder / "commits")
+        """Refuse missing commits and offsets. A batch before the newest was committed; without its
+        mark Spark would run it again on newer state."""
+        offsets = numbered_files(self._folder / "offsets")
+        commits = numbered_files(self._folder / "commits")
         if not offsets:
             raise self._error(
                 f"the offset log is empty, but {len(ran)} batches were recorded. Restore the "
@@ -145,7 +151,7 @@ class ProgressRecord:
     # while it runs
 
     def note(self, batch: int) -> None:
-        """Write down a batch that is about to reach the sink."""
+        """Record a batch that is about to reach the sink."""
         offsets = _digest(self._folder / "offsets" / str(batch))
         if offsets is None:
             raise self._error(f"batch {batch} runs, but its offsets are not in the checkpoint.")
@@ -204,9 +210,3 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
     except OSError:
         return None
-
-
-def _numbers(folder: Path) -> set[int]:
-    if not folder.is_dir():
-        return set()
-    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}

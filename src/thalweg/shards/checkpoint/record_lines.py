@@ -13,7 +13,14 @@ from thalweg.errors import StateError
 from thalweg.io.whole_files import json_digest
 from thalweg.shards.checkpoint.query_identity import QueryIdentity
 
-__all__ = ["NO_BATCH", "RecordLine", "read_lines", "record_file", "recorded_query"]
+__all__ = [
+    "NO_BATCH",
+    "RecordLine",
+    "numbered_files",
+    "read_lines",
+    "record_file",
+    "recorded_query",
+]
 
 NO_BATCH = -1
 """The batch of the line that is written before the first batch."""
@@ -21,6 +28,11 @@ NO_BATCH = -1
 
 def record_file(checkpoint: Path) -> Path:
     return checkpoint / "thalweg" / "record.jsonl"
+
+
+def numbered_files(folder: Path) -> set[int]:
+    """The numbers of the micro-batches that have a file in a folder."""
+    return {int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()}
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class RecordLine:
     """By file that never changes: its digest."""
     query: QueryIdentity
     checkpoint: str
-    """What tells the checkpoint from all others; empty in records of old versions."""
+    """The identity of the checkpoint; empty in records of old versions."""
     before: str
     """The digest of the line before; empty: there is none."""
     written: Mapping[str, Any] | None = None
@@ -60,7 +72,7 @@ class RecordLine:
 
     @classmethod
     def of_text(cls, text: str) -> RecordLine | None:
-        """None: it is not whole."""
+        """The line of a text; None if the text is not whole."""
         try:
             fields = json.loads(text)
             if fields.pop("digest") != json_digest(fields):
@@ -79,8 +91,8 @@ class RecordLine:
 
 
 def read_lines(checkpoint: Path) -> Iterator[RecordLine]:
-    """The lines of a record. The rest behind the last line end was cut off by a crash, and its
-    batch reached nothing; if only the line end is missing, it is a line."""
+    """The lines of a record. A text after the last line end was cut off by a crash before its batch
+    had an effect; it is a line only if nothing but the line end is missing."""
     file = record_file(checkpoint)
     *texts, rest = file.read_text(encoding="utf-8", errors="replace").split("\n")
     if rest and RecordLine.of_text(rest) is not None:

@@ -1,33 +1,13 @@
-"""Elements and rows as Arrow bytes, the form in which they travel and are stored."""
+"""Elements as Arrow bytes, the form in which they travel and are stored."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from thalweg.errors import StateError
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.model.batch import Batch
-from thalweg.model.rows import Rows, empty_rows
 
-__all__ = ["batch_of_blob", "blob_of_batch", "read_rows", "write_rows"]
-
-_IPC_OPTIONS = pa.ipc.IpcWriteOptions()
-"""Made once: a writer without options reads them from the environment for every slice."""
-
-
-def write_rows(rows: Rows) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_IPC_OPTIONS) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def read_rows(blob: bytes) -> Rows:
-    try:
-        table = pa.ipc.open_stream(blob).read_all()
-    except (pa.ArrowInvalid, OSError) as reason:
-        raise StateError(f"these bytes are no Arrow stream: {reason}.") from reason
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else empty_rows(table.schema)
+__all__ = ["batch_of_blob", "blob_of_batch"]
 
 
 def blob_of_batch(batch: Batch) -> bytes:

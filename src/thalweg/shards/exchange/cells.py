@@ -1,10 +1,9 @@
-"""Cells: the panes of a source that were summed up where its rows come from, before they became
-columns of ours.
+"""Cells: panes of a source that Spark itself sums up, before its rows become Arrow columns.
 
-`Cells` says what has to be summed, over the columns of the source alone: a count, a sum modulo 2^64
-or the sum of the upper halves (see `aggregates.sums`), each of one column and perhaps of some rows
-only. `batch_of_cells` reads what was summed. Two cells may have the same keys and pane: they are
-partial sums like those of two batches.
+`Cells` describes the sums, over the columns of the source alone: a count, a sum modulo 2^64 or the
+sum of the upper halves (see `aggregates.sums`), each of one column and perhaps of some rows only.
+`batch_of_cells` reads the results. Two cells may have the same keys and pane: they are partial sums
+like those of two batches.
 """
 
 from __future__ import annotations
@@ -73,7 +72,8 @@ def cells_of(node: Node | None) -> Cells | None:
 
 
 def _below(node: Node) -> tuple[dict[str, str], tuple[Expr, ...]] | None:
-    """By name here: the column of the source that it is; and the conditions on the way."""
+    """By column of the node: the column of the source that it copies; and the conditions between
+    the source and the node. None if a column is computed there."""
     chain: list[Select | Where] = []
     while isinstance(node, (Select, Where)):
         chain.append(node)
@@ -116,7 +116,7 @@ def _sums_of(
 
 
 def bad_times(table: pa.Table, panes: Panes) -> pa.ChunkedArray:
-    """The times of a table of cells that are none, and so in no cell: rows without a number."""
+    """The invalid times of a table of cells: those of entries without a number of rows."""
     _, newest, rows = table.columns[len(panes.keys) :][:3]
     return newest.filter(pc.is_null(rows))
 

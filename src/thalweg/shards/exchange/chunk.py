@@ -1,4 +1,4 @@
-"""Chunks: what travels through an exchange, elements as Arrow bytes with a header.
+"""Chunks: the units of an exchange, elements as Arrow bytes with a header.
 
 One row of the exchange is (bucket, fragment, origin, seq, header, blob). Spark sees numbers, text
 and bytes; it never touches a single element.
@@ -70,11 +70,11 @@ class Chunk:
         report: str = "",
         blob: bytes | None = None,
     ) -> Chunk:
-        """What is not for a fragment, on its way to the output."""
+        """A message that passes the fragments on its way to the output."""
         return cls(origin, 0, Header(kind, rows=rows, report=report), blob)
 
     def without_rows(self) -> Chunk:
-        """The header and the place alone."""
+        """The chunk without its elements."""
         return Chunk(self.origin, self.seq, self.header, None)
 
     def to_row(self, bucket: int, fragment: int) -> ExchangeRow:
@@ -83,7 +83,7 @@ class Chunk:
         return ExchangeRow(bucket, fragment, self.origin, self.seq, header, self.blob)
 
     def batch(self, schema: pa.Schema) -> Batch:
-        """The elements, decoded once for all who share the chunk."""
+        """The elements, decoded once for all readers of the chunk."""
         if self.blob is None:
             return Batch.empty(schema)
         if not self._read:

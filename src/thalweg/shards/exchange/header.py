@@ -1,4 +1,4 @@
-"""The header of a chunk: what it carries, what it promises, and where in its source it comes from.
+"""The header of a chunk: its content, its promises and its position in the source.
 
 A header travels as JSON. Fields that have their default value are left out.
 """
@@ -23,7 +23,7 @@ __all__ = ["Header", "Message", "column_promises_of_json", "column_promises_to_j
 
 
 class Message(StrEnum):
-    """What a chunk carries. All but rows pass through the fragments on their way to the output."""
+    """The content of a chunk. All but rows pass the fragments on their way to the output."""
 
     ROWS = "rows"
     """Elements and progress of an input; the origin is the input's name."""
@@ -34,7 +34,7 @@ class Message(StrEnum):
     DEAD = "dead"
     """Records of a source, its origin, that could not be read."""
     REPORT = "report"
-    """What a bucket of an earlier fragment reports."""
+    """The report of a bucket of an earlier fragment."""
     SOURCE = "source"
     """In a host: the header of a chunk of a source, its origin, and the changes of its version, for
     all buckets of all stages."""
@@ -48,39 +48,39 @@ class Header:
 
     kind: Message = Message.ROWS
     partition: str = ""
-    """The part of the source that it comes from: each has progress of its own."""
+    """The part of the source that the chunk comes from: each part has progress of its own."""
     newest: int | None = None
-    """The largest sync time in it."""
+    """The largest sync time of its rows."""
     progress: Progress = NO_PROGRESS
     """Promises that follow it: for all rows, for single groups, and over columns. Others (for
     areas of groups, over columns of single groups) do not travel."""
     patterns: tuple[Punctuation, ...] = ()
     """General punctuation that follows it."""
     begin: int | None = None
-    """Where in its source it begins ..."""
+    """The position in the source at which the chunk begins ..."""
     end: int | None = None
-    """... and ends, in the source's own count, so that a gap or an overlap is seen."""
+    """... and ends, in the source's own numbers, so that a gap or an overlap is found."""
     rows: int = 0
     unwanted: int | None = None
     """How many of its rows were left out because no reader needs them (see `io.unwanted`)."""
     steps: list[list[int]] = field(default_factory=list)
-    """Its last running maxima, for `late_by_rows` ..."""
+    """The last running maxima of its rows, for `late_by_rows` ..."""
     sample: list[Any] = field(default_factory=list)
     """... and a sample of its rows, for `estimated` (see `progress.summary`)."""
     change: InputChange | None = None
-    """Of a part that is an input of a merge: whether it joins or leaves ..."""
+    """If the part is an input of a merge: whether it joins or leaves ..."""
     since: int | None = None
     """... and from which time on it is right."""
     clock: int | None = None
-    """The time by the clock, of a chunk of a ticker, which carries nothing else."""
+    """In a chunk of a ticker, which carries nothing else: the time of the clock ..."""
     asked: bool | None = None
-    """Of such a chunk: whether it asks for a promise."""
+    """... and whether it asks for a promise."""
     report: str = ""
-    """Of a report: its text."""
+    """The text of a report."""
     version: int | None = None
     """In a host: the version of its queries that the chunk was read for."""
     whole: int | None = None
-    """In a host: windows of a query that was added later are whole from here on."""
+    """In a host: the time from which the windows of a query that was added later are whole."""
 
     @classmethod
     def of_batch(
@@ -98,7 +98,7 @@ class Header:
         )
 
     def with_sighting(self, sighting: Sighting | None) -> Header:
-        """The same chunk, with what its rows show."""
+        """The header with the sighting of its rows."""
         if sighting is None:
             return self
         return replace(self, steps=sighting.steps, sample=sighting.sample)
@@ -137,12 +137,12 @@ _PLAIN = {
     for entry in fields(Header)
     if entry.name not in _ENCODED
 }
-"""By field that JSON has a word for: its default value."""
+"""By field that is written as it is: its default value."""
 
 
 def _progress_fields(progress: Progress) -> dict[str, Any]:
-    """What travels of a promise. Values of groups are packed, since JSON has no word for dates and
-    the like."""
+    """The fields of a promise. Values of groups are packed, since JSON has no dates and the
+    like."""
     found: dict[str, Any] = {}
     if progress.cti != NO_PROGRESS.cti:
         found["cti"] = progress.cti
@@ -159,7 +159,7 @@ def _progress_fields(progress: Progress) -> dict[str, Any]:
 
 
 def _progress_of(fields: dict[str, Any]) -> Progress:
-    """The promise among the fields of a header, which it takes out of them."""
+    """The promise among the fields of a header, which are removed from them."""
     cti, columns = fields.pop("cti", NO_PROGRESS.cti), fields.pop("scope_columns", ())
     scoped, column_promises = fields.pop("scoped", ()), fields.pop("column_promises", ())
     if cti == NO_PROGRESS.cti and not scoped and not column_promises:

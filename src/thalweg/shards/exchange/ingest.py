@@ -1,8 +1,8 @@
-"""Ingest: what happens to the rows of a source before the exchange. Stateless, so it runs wherever
-the rows are read.
+"""Ingest: the work on the rows of a source before the exchange. It is stateless, so that it runs
+where the rows are read.
 
-Each batch goes through the row operators of every fragment input that reads the source, is divided
-by bucket, and packed. Every bucket gets a chunk, if only an empty one: progress must reach all of
+Each batch passes the row operators of every fragment input that reads the source, is divided by
+bucket, and packed. Every bucket gets a chunk, if only an empty one: progress must reach all of
 them.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.expr import Expr
+from thalweg.io.row_bytes import write_rows
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.operators.base import Operator
@@ -23,7 +24,7 @@ from thalweg.operators.frames import frame_of
 from thalweg.operators.registry import kernel_for
 from thalweg.plan.nodes import Node, Source
 from thalweg.progress import sighting_of
-from thalweg.shards.exchange.blobs import blob_of_batch, write_rows
+from thalweg.shards.exchange.blobs import blob_of_batch
 from thalweg.shards.exchange.buckets import bucket_of
 from thalweg.shards.exchange.cells import Cells, cells_of
 from thalweg.shards.exchange.chunk import EXCHANGE_SCHEMA, ExchangeRow
@@ -34,7 +35,7 @@ __all__ = ["Ingest", "divide", "divided_rows", "exchange_rows", "kernels_of", "p
 
 
 class Ingest:
-    """For one source: its rows to all the inputs that read it."""
+    """Makes the rows of one source into chunks for all inputs that read it."""
 
     def __init__(self, targets: list[Target]) -> None:
         self._targets = targets
@@ -62,20 +63,20 @@ class Ingest:
 
     @property
     def cells(self) -> Cells | None:
-        """What its only input sums up, where that can be done before rows come here."""
+        """The sums that Spark can make itself, if the only input of the source needs just these."""
         if len(self._targets) != 1 or self._policies:
             return None
         return cells_of(self._targets[0].entry.ingest)
 
     def sums(self, batch: Batch, header: Header, seq: int) -> Iterator[ExchangeRow]:
-        """The rows of the exchange for sums that were made before, of rows that promise nothing."""
+        """The rows of the exchange for sums that Spark has made, of rows that promise nothing."""
         (target,) = self._targets
         name = target.entry.leaf.name
         yield from divided_rows(target, name, batch, header, seq)
 
     @property
     def columns(self) -> frozenset[str] | None:
-        """The columns of the source that any input looks at; None: all."""
+        """The columns of the source that some input reads; None: all."""
         read = [_columns_read(entry.ingest) for _, entry, _ in self._targets]
         column_sets = [columns for columns in read if columns is not None]
         return frozenset().union(*column_sets) if len(column_sets) == len(read) else None
@@ -99,7 +100,7 @@ def divided_rows(
 
 
 def _columns_read(node: Node | None) -> frozenset[str] | None:
-    """The columns of its source that a chain of row operators looks at; None: all."""
+    """The columns of its source that a chain of row operators reads; None: all."""
     needed: frozenset[str] | None = None
     while node is not None and not isinstance(node, Source):
         needed = node.columns_needed(needed)
@@ -139,25 +140,8 @@ def divide(batch: Batch, keys: tuple[Expr, ...], ids: list[int]) -> Iterator[tup
     ordered = batch.take(order)
     begin = 0
     for number, end in zip(ids, ends.tolist(), strict=True):
-        yield number, _slice(ordered, begin, end)
+        yield number, ordered.between(begin, end)
         begin = end
-
-
-def _slice(batch: Batch, begin: int, end: int) -> Batch:
-    payload = batch.payload.slice(begin, end - begin)
-    if batch.is_adjust is None or batch.new_end is None:
-        return Batch(payload, batch.start[begin:end], batch.end[begin:end], progress=batch.progress)
-    adjusts = batch.is_adjust[begin:end]
-    if not adjusts.any():
-        return Batch(payload, batch.start[begin:end], batch.end[begin:end], progress=batch.progress)
-    return Batch(
-        payload,
-        batch.start[begin:end],
-        batch.end[begin:end],
-        batch.new_end[begin:end],
-        adjusts,
-        batch.progress,
-    )
 
 
 def exchange_rows(rows: Iterator[ExchangeRow]) -> pa.RecordBatch:

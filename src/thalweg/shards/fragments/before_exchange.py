@@ -1,4 +1,4 @@
-"""What may run before an exchange, where rows are read, and what of a source forbids it."""
+"""Conditions for running operators before an exchange, where rows are read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["can_pre_aggregate", "needs_order", "only_rows", "require_patterns", 
 
 
 def only_rows(node: Node) -> bool:
-    """Whether everything below looks at single rows, leaves lifetimes alone, and sees starts as
-    they will be admitted."""
+    """Whether all operators down to the source look at single rows, keep lifetimes, and see starts
+    as the source will admit them."""
     reads_start = False
     while node.before_exchange:
         reads_start |= node.reads_start
@@ -52,8 +52,8 @@ def can_pre_aggregate(plan: Node) -> bool:
 
 
 def require_patterns(source: Source) -> None:
-    """Refuse general punctuation of a source that has not declared it: the columns it is about may
-    not exist behind an exchange."""
+    """Refuse general punctuation of a source that has not declared it: behind an exchange its
+    columns may not exist."""
     if not source.ingress.patterns:
         raise PlanError(
             f"source {source.name!r}: punctuation with ranges is known only where the source says "

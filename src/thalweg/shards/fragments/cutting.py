@@ -1,14 +1,14 @@
 """From a plan to fragments: where rows are exchanged, and by which keys.
 
 An operator that looks at several rows at once (windows, joins, distinct, ...) needs the rows that
-belong together in one bucket. From the sources up, each operator either finds its rows already
-placed so, by columns it groups by too, or asks for an exchange by its own keys; an operator without
-keys asks for one bucket. Between exchanges lies a fragment: a plan like any other, whose sources
-are the inputs of the exchange.
+belong together in one bucket. From the sources up, each operator either finds its rows in buckets
+by columns that it groups by too, or asks for an exchange by its own keys; an operator without keys
+asks for one bucket. The plan between two exchanges is a fragment, whose sources are the inputs of
+the exchange.
 
-Before an exchange run the operators that look at one row and leave its lifetime alone, since
-lateness is judged after it; and the first step of a hopping aggregate (`Panes`), which leaves
-little to exchange.
+The operators that look at one row and keep its lifetime run before the exchange, since lateness is
+judged after it; so does the first step of a hopping aggregate (`Panes`), which leaves little to
+exchange.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fragments_of(root: Node) -> FragmentPlan:
     plan, _ = optimize(root)
     cutter = _Cutter()
     placed = cutter.place(plan)
-    # nothing needs rows together: equal rows go to one bucket, so that an adjust finds its insert
+    # no operator needs rows together; equal rows must meet, so that an adjust finds its insert
     if placed.free:
         placed = cutter.cut_free(placed, tuple(col(name) for name in plan.schema.names))
     cutter.finish(placed)
@@ -105,8 +105,8 @@ class _Cutter:
         return replace(below, plan=plan, keys=() if below.free or below.keys == () else keys)
 
     def _panes(self, node: Panes, below: Placed) -> Placed:
-        """Partial sums that the query itself asks for: before the exchange where nothing forbids
-        it, by the batch alone."""
+        """Place partial sums that the query itself asks for: before the exchange where that is
+        possible, batch by batch."""
         if below.free and can_pre_aggregate(below.plan):
             return Placed(replace(node, input=below.plan, table=None), free=True)
         keys = tuple(map(col, node.keys))
@@ -118,8 +118,8 @@ class _Cutter:
     # several inputs
 
     def _side_by_side(self, node: Node, below: list[Placed]) -> Placed:
-        """No two rows need to meet, but what is above must know where they are: all inputs go by
-        the keys of one that is placed already, else by all columns."""
+        """Place inputs whose rows need not meet, all by the same keys: those of an input that is
+        placed already, else all columns."""
         if all(side.free for side in below):
             return Placed(node.with_children(*(side.plan for side in below)), free=True)
         columns = tuple(col(name) for name in node.schema.names)
@@ -128,7 +128,7 @@ class _Cutter:
         return self._combined(node, [self._by(side, keys) for side in below], keys)
 
     def _matched(self, node: Node, below: list[Placed], required_keys: tuple[Keys, ...]) -> Placed:
-        """Rows of all inputs meet where their keys are equal."""
+        """Place inputs whose rows meet where their keys are equal."""
         which = agreed_keys(below, required_keys)
         keys = [tuple(side[i] for i in which) for side in required_keys]
         placed = [self._by(side, by) for side, by in zip(below, keys, strict=True)]
@@ -230,7 +230,8 @@ class _Cutter:
         return self._exchanged[identity]
 
     def _aggregate_free(self, node: Node, below: Placed, keys: Keys) -> Placed:
-        """A keyed operator over the sources: partial sums first where the aggregate has them."""
+        """Place a keyed operator over the sources, with partial sums before the exchange where the
+        aggregate has them."""
         over = node.with_children(below.plan)
         over_panes = in_panes(over) if can_pre_aggregate(below.plan) else None
         if over_panes is not None:

@@ -1,5 +1,5 @@
-"""Fragments as a drawing, in the text of Mermaid: what runs where rows are read, what in the
-buckets, and by which keys rows are exchanged between them."""
+"""Fragments as a Mermaid diagram: the operators where rows are read, those in the buckets, and the
+keys of the exchanges between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fragments: the plans that run between two exchanges, what they read, and who reads them.
+"""Fragments: the plans between two exchanges, with their inputs and readers.
 
 How a plan is cut into fragments is in `cutting`.
 """
@@ -116,7 +116,7 @@ class Target(NamedTuple):
 def targets_of(
     plan: FragmentPlan, ids: list[int], *, source: str | None = None, upstream: int | None = None
 ) -> list[Target]:
-    """Who reads a source, or a fragment, and in which buckets."""
+    """The inputs that read a source, or a fragment, with their buckets."""
 
     def reads(entry: Exchange) -> bool:
         return entry.upstream == upstream if entry.source is None else entry.source.name == source

@@ -16,8 +16,8 @@ __all__ = ["Placed", "agreed_keys", "same_keys", "within"]
 class Placed:
     """A plan whose rows lie in buckets by `keys` over its columns.
 
-    `free`: not yet placed, the plan reads the sources themselves. `keys` None: placed, but by
-    nothing its columns show.
+    `free`: not placed yet, the plan reads the sources themselves. `keys` is None if rows are placed
+    by something that is not in the plan's columns.
     """
 
     plan: Node

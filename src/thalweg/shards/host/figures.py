@@ -1,13 +1,36 @@
-"""Figures of the queries of a host, added up from the reports of its micro-batches."""
+"""Figures of the queries of a host: what buckets report after a micro-batch, and the totals."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from thalweg.shards.host.host_report import HostReport, reports_of_json
+__all__ = ["HostFigures", "HostReport", "HostedStatus", "reports_of_json", "reports_to_json"]
 
-__all__ = ["HostFigures", "HostedStatus"]
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """What one bucket of a fragment did for a query."""
+
+    query: str
+    """Its id."""
+    cti: int
+    changes: int
+    adjusts: int
+    late: int
+    state_rows: int
+    state_bytes: int
+    last: bool
+    """Whether the fragment gives the answer of the query."""
+
+
+def reports_to_json(reports: Iterable[HostReport]) -> str:
+    return json.dumps([asdict(report) for report in reports])
+
+
+def reports_of_json(text: str) -> list[HostReport]:
+    return [HostReport(**entry) for entry in json.loads(text)]
 
 
 @dataclass(frozen=True)

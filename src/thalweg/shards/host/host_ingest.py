@@ -1,8 +1,8 @@
 """Ingest of a host: the rows of one source, to all queries of a version that read it.
 
 The header of every chunk, with the version that it was read for, goes to all buckets of all stages:
-each follows how far the source has come before a query begins to read it. The first chunk of a
-version carries what the version changes.
+each of them follows the progress of the source before a query begins to read it. The first chunk of
+a version carries the changes of the version.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
+from thalweg.io.row_bytes import write_rows
 from thalweg.model.batch import Batch
 from thalweg.model.rows import Rows
 from thalweg.plan.nodes import Source
 from thalweg.progress import sighting_of
-from thalweg.shards.exchange.blobs import write_rows
 from thalweg.shards.exchange.chunk import ExchangeRow
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.exchange.ingest import Ingest, divided_rows, kernels_of, processed
@@ -26,8 +26,8 @@ __all__ = ["AnyIngest", "HostIngest"]
 
 
 class HostIngest:
-    """In the place of an `Ingest`, for one source of a host. Its queries may change, so that rows
-    come here as they were read, with all columns."""
+    """Replaces `Ingest` for one source of a host. Its queries may change, so that rows come here as
+    they were read, with all columns."""
 
     has_panes: ClassVar[bool] = False
     cells: ClassVar[None] = None
@@ -68,7 +68,7 @@ class HostIngest:
             yield from divided_rows(channel.target, channel.name, taken, header, seq)
 
     def nothing(self) -> Iterator[ExchangeRow]:
-        """A chunk of no rows, for a version without any."""
+        """The rows of the exchange that announce a version for which no rows were read."""
         yield from self._announced(Header(version=self._roster.version), 0)
 
     def _announced(self, header: Header, seq: int) -> Iterator[ExchangeRow]:
@@ -88,4 +88,4 @@ class HostIngest:
 
 
 AnyIngest: TypeAlias = Ingest | HostIngest
-"""What the rows of a source go through, of a query by itself or of a host."""
+"""The ingest of a source, for a query by itself or for a host."""

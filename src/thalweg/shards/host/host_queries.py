@@ -1,5 +1,5 @@
-"""Adding, removing and replacing the queries of a host: what is checked before a version is
-written."""
+"""Adds, removes and replaces the queries of a host; each change is checked, then written as a
+version."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from thalweg.errors import PlanError, StateError, did_you_mean
 from thalweg.plan.nodes import Node
 from thalweg.plan.written import write_plan
 from thalweg.shards.fragments.fragment import FragmentPlan
-from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.query_registry import Change, HostedQuery, QueryRegistry, queries_at
-from thalweg.shards.host.roster import LiveQuery
+from thalweg.shards.host.roster import HostSpec, LiveQuery
 from thalweg.shards.state.signatures import carried_over_whole
 from thalweg.shards.worker.fragment_runner import FragmentRunner
 from thalweg.stream import Stream
@@ -24,7 +23,7 @@ __all__ = ["HostQueries"]
 
 
 class HostQueries:
-    """The queries of a host as its owner sees them."""
+    """The queries of a host, for its owner."""
 
     def __init__(self, registry: QueryRegistry, spec: HostSpec) -> None:
         self._registry = registry
@@ -64,12 +63,12 @@ class HostQueries:
         return self._write([], added)
 
     def remove(self, *names: str) -> Change:
-        """End queries; their state goes."""
+        """End queries and drop their state."""
         return self._write([self._query(name).entry.id for name in names], [])
 
     def replace(self, name: str, query: Stream | Node, *, partial: bool = False) -> Change:
-        """Let another query run under a name. It takes the state over where all operators with
-        state are the same and answers are never revised; otherwise it begins anew."""
+        """Let another query run under a name. It takes over the state if all operators with state
+        are the same and answers are never revised; otherwise it begins anew."""
         running = self._query(name)
         old, version = running.entry, self._registry.version + 1
         root = query.node if isinstance(query, Stream) else query

@@ -1,4 +1,4 @@
-"""The sources that a host is given, and what queries may do with them."""
+"""Checks of the sources that a host is given, and of the queries that read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["refuse_stamps", "sources_by_name", "without_feed"]
 
 
 def sources_by_name(streams: Sequence[Stream]) -> dict[str, Source]:
-    """The sources of a host; refused where a stream is none, or a host cannot read it."""
+    """By name: the sources of a host. Refuses streams that are no plain sources, or that a host
+    cannot read."""
     found: dict[str, Source] = {}
     if not streams:
         raise PlanError("host: give the sources that queries will read.")
@@ -44,7 +45,7 @@ def without_feed(node: Source) -> Source:
 
 
 def refuse_stamps(name: str, query: Stream | Node) -> None:
-    """Refuse arrival times: they come from a ticker, which a host has only for policies of its
-    sources."""
+    """Refuse a query with arrival times: they need a ticker, which a host has only for policies of
+    its sources."""
     if stamp_periods(query.node if isinstance(query, Stream) else query):
         raise PlanError(f"the query {name!r} goes by arrival times; start it by itself.")

@@ -1,4 +1,4 @@
-"""The tables of the queries of a host that are kept in memory, and in its checkpoint."""
+"""The tables of a host's queries that are kept in memory and in its checkpoint."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class HostTables:
             self._tables[entry.id] = KeptTable(schema, place, last=last, finished=finished)
 
     def get(self, entry: HostedQuery) -> KeptTable | None:
-        """None: no micro-batch of the query has left yet."""
+        """The table of a query; None before its first micro-batch."""
         return self._tables.get(entry.id)
 
     def take(
         self, entry: HostedQuery, schema: pa.Schema, batch: int, blobs: Iterable[bytes]
     ) -> None:
-        """The changes of a micro-batch."""
+        """Apply the changes of a micro-batch to the table of a query."""
         table = self._tables.get(entry.id)
         if table is None:
             table = KeptTable(schema, self._place(entry))

@@ -1,7 +1,7 @@
 """A host without Spark: the same registry, ingest, stages, buckets and state, in this process.
 
-What can be tested about queries that come and go on Spark can be tested here: from which chunk on a
-query reads a source, what travels, what state is written, and that a stop at any time changes
+It tests, without Spark, how queries are added and removed: from which chunk on a query reads a
+source, which chunks are exchanged, which state is written, and that a stop at any time changes
 nothing.
 """
 
@@ -22,8 +22,8 @@ from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.host.host_ingest import HostIngest
 from thalweg.shards.host.host_queries import HostQueries
-from thalweg.shards.host.host_spec import HostSpec
 from thalweg.shards.host.query_registry import QueryRegistry, queries_at
+from thalweg.shards.host.roster import HostSpec
 from thalweg.shards.host.stage_runner import StageRunner
 from thalweg.shards.state.store import DictStore
 from thalweg.stream import Stream

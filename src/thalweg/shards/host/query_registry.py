@@ -9,14 +9,13 @@ JSON (`plan.written`): nothing is unpickled.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from thalweg.errors import StateError
-from thalweg.io.whole_files import json_digest, write_whole
+from thalweg.io.whole_files import json_digest, sync_folder, write_whole
 
 __all__ = [
     "Change",
@@ -36,9 +35,9 @@ class HostedQuery:
 
     name: str
     id: str
-    """Names its state. A query that takes the state of another over has the same."""
+    """The name of its state; a query that takes over the state of another has the same id."""
     version: int
-    """Takes rows of a source from the first chunk of this version on."""
+    """The version from whose first chunk on the query reads a source."""
     plan: dict[str, Any]
     consistency: str = "speculative"
     hold: int = 0
@@ -47,7 +46,7 @@ class HostedQuery:
     path: str | None = None
     output: str = "changelog"
     revision: int = 0
-    """The version that the plan is from, where the state is older."""
+    """The version of the plan, if the state is from an older version."""
 
     def to_json(self) -> dict[str, Any]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -55,13 +54,13 @@ class HostedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one version does."""
+    """The changes of one version."""
 
     version: int
     removed: tuple[str, ...] = ()
-    """Ids of queries whose state goes."""
+    """The ids of queries whose state is dropped."""
     added: tuple[HostedQuery, ...] = ()
-    """New queries, and those that go on with another plan."""
+    """New queries, and queries that go on with another plan."""
     digest: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def queries_at(
 
 
 class QueryRegistry:
-    """The versions that are in a folder; new ones are seen when they are asked for."""
+    """The versions in a folder, which is looked into with every call."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -153,7 +152,7 @@ class QueryRegistry:
         return changes[after:upto]
 
     def append(self, removed: Sequence[str], added: Sequence[HostedQuery]) -> Change:
-        """One more version. It is on disk when this returns."""
+        """Add a version; it is on disk when this returns."""
         before = self.changes()
         change = Change(len(before) + 1, tuple(removed), tuple(added))
         entry = change.to_json() | {"before": before[-1].digest if before else ""}
@@ -161,11 +160,7 @@ class QueryRegistry:
         path = self._file(change.version)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(entry))
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
         return self.changes()[change.version - 1]
 
     def _file(self, version: int) -> Path:

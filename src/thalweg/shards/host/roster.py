@@ -1,11 +1,11 @@
 """The queries of a host at one version, divided into stages and joined by exchanges.
 
 A host has a fixed number of stages, each a number of buckets. A fragment of a query runs in the
-stage of its depth: the number of exchanges that lie before it. Buckets are numbers, so any query
-with so many exchanges fits, whatever its keys are.
+stage of its depth: the number of exchanges before it. Buckets are numbers, so any query with no
+more exchanges than that fits, whatever its keys are.
 
 Inputs of fragments that read a source alike (the same operators before the exchange, the same keys,
-the same buckets) are one *channel*: its rows are computed and exchanged once for all of them.
+the same buckets) share one *channel*: its rows are computed and exchanged once for all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from thalweg.errors import PlanError
 from thalweg.expr.user_calls import UserFunction
+from thalweg.graph.build import declared_alike
 from thalweg.operators.consistency import Consistency
 from thalweg.plan.nodes import Node, Source
 from thalweg.plan.written import Given, read_plan, write_plan
@@ -34,7 +35,7 @@ from thalweg.shards.fragments.fragment import (
 from thalweg.shards.host.query_registry import Change, HostedQuery, queries_at
 from thalweg.udm.module import Module
 
-__all__ = ["Channel", "LiveQuery", "Roster", "stages_of"]
+__all__ = ["Channel", "HostSpec", "LiveQuery", "Roster", "stages_of"]
 
 
 def stages_of(plan: FragmentPlan) -> dict[int, int]:
@@ -48,7 +49,7 @@ def stages_of(plan: FragmentPlan) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Channel:
-    """What travels from a source to one stage, for everyone who reads it so."""
+    """The rows of a source for one stage, for all inputs that read the source alike."""
 
     name: str
     target: Target
@@ -79,8 +80,8 @@ class LiveQuery:
         return parts_of(self.plan, fragment, self.ids)
 
     def readers(self, fragment: Fragment) -> list[tuple[str, Target]]:
-        """Who reads a fragment: the name of what travels, and the stage and the buckets that it
-        travels to."""
+        """The readers of a fragment: for each the name under which rows are sent to it, and its
+        stage and buckets."""
         return [
             (
                 self.origin(target.fragment, target.entry),
@@ -90,7 +91,7 @@ class LiveQuery:
         ]
 
     def origin(self, fragment: int, entry: Exchange) -> str:
-        """The name under which the rows of an input travel."""
+        """The name under which the rows of an input are sent."""
         if entry.source is None:
             return f"{self.entry.id}/{entry.upstream}/{fragment}"
         return self._channels[fragment, entry.leaf.name].name
@@ -119,7 +120,7 @@ def _divided(
     ids: tuple[int, ...],
     given: tuple[Module | UserFunction, ...],
 ) -> LiveQuery:
-    """A query as it runs, for all buckets of this process that run it."""
+    """A query as it runs, shared by all buckets of this process."""
     entry = HostedQuery(plan=json.loads(plan), **dict(facts))
     return LiveQuery(entry, read_plan(entry.plan, given), list(ids))
 
@@ -156,7 +157,7 @@ class Roster:
         )
 
     def use(self, entries: Mapping[str, HostedQuery], version: int) -> None:
-        """Let these queries run; those that run already and have not changed are kept."""
+        """Run these queries from now on; queries that have not changed are kept as they are."""
         before = self.queries
         self.queries = {}
         for id_, entry in entries.items():
@@ -195,18 +196,14 @@ class Roster:
                 f"the host has no source {source.name!r}; its sources are "
                 f"{', '.join(self._sources)}."
             )
-        if (declared.columns, declared.ingress, declared.declared) != (
-            source.columns,
-            source.ingress,
-            source.declared,
-        ):
+        if not declared_alike(declared, source):
             raise PlanError(
                 f"the host declares the source {source.name!r} in another way; use the stream that "
                 "the host was given."
             )
 
     def channels(self, source: str) -> dict[str, Channel]:
-        """By name: what travels from a source."""
+        """By name: the channels of a source."""
         return {
             channel.name: channel
             for query in self.queries.values()
@@ -223,3 +220,18 @@ class Roster:
                 if query.entry.name not in names:
                     names.append(query.entry.name)
         return users
+
+
+@dataclass(frozen=True)
+class HostSpec:
+    """The arguments with which every worker of a host is started."""
+
+    run: str
+    """Differs for every start, so that workers do not mix up runs."""
+    ids: list[int]
+    stages: int
+    sources: dict[str, Source]
+    given: Given = ()
+
+    def roster(self) -> Roster:
+        return Roster(self.ids, self.sources, self.stages, self.given)

@@ -1,6 +1,6 @@
-"""What a stage of a host keeps in the store of a bucket beside the slices of its queries.
+"""The entries of a host's stage in the store of a bucket, beside the slices of its queries.
 
-"queries"   the version, and the queries of it with their plans
+"queries"   the version, and its queries with their plans
 "sources"   a token, which every write changes, and the progress of each source
 """
 
@@ -23,11 +23,11 @@ _QUERIES, _SOURCES = "queries", "sources"
 
 @dataclass
 class SourceState:
-    """How far a source has come in this bucket."""
+    """The progress of a source in this bucket."""
 
     memory: InputMemory
     version: int = 0
-    """That of its newest chunk."""
+    """The version of its newest chunk."""
 
     @property
     def newest(self) -> int | None:
@@ -62,7 +62,7 @@ class SavedSources:
 
     @classmethod
     def read(cls, store: Store, where: str, sources: Mapping[str, Source]) -> Self | None:
-        """The progress of those of these sources that were there when it was written."""
+        """The saved progress of those of these sources that have some."""
         saved = _read(store, _SOURCES, where)
         if saved is None:
             return None
@@ -86,7 +86,7 @@ class SavedSources:
 
 
 def saved_token(store: Store, where: str) -> str | None:
-    """The token of the last write; None: nothing was written."""
+    """The token of the last write; None before the first."""
     saved = _read(store, _SOURCES, where)
     return None if saved is None else str(saved["token"])
 

@@ -4,10 +4,10 @@
     "sources"            a token, and the progress of each source
     query id/fragment/   the slices of one query, with a directory of their own (`shards.state`)
 
-A query reads a source from the first chunk of its version on; its input then begins where the
-source has come, so that lateness is judged as it is for queries that have read the source from the
-start. Everything that is decided here follows from chunks and state alone: a micro-batch that runs
-again, and every bucket, decides the same.
+A query reads a source from the first chunk of its version on; its input then begins with the
+progress that the source has made, so that lateness is judged as for queries that have read the
+source from the start. All decisions here follow from chunks and state alone, so that every bucket,
+and a micro-batch that runs again, makes the same ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from thalweg.shards.exchange.chunk import Chunk, ExchangeRow
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.exchange.ingest import divided_rows
 from thalweg.shards.fragments.fragment import Fragment
-from thalweg.shards.host.host_report import HostReport, reports_to_json
-from thalweg.shards.host.host_spec import HostSpec
+from thalweg.shards.host.figures import HostReport, reports_to_json
 from thalweg.shards.host.query_registry import changes_of_json
-from thalweg.shards.host.roster import LiveQuery
+from thalweg.shards.host.roster import HostSpec, LiveQuery
 from thalweg.shards.host.saved_stage import SavedQueries, SavedSources, SourceState, saved_token
 from thalweg.shards.state.slices import Memory, SliceStore, remove_slices
 from thalweg.shards.state.store import PrefixedStore, Store
@@ -49,7 +48,7 @@ class _Part:
     memory: Memory
     chunks: list[Chunk] = field(default_factory=list)
     whole: int = MIN_TIME
-    """From when on its windows have missed nothing."""
+    """The time from which its windows have missed no row."""
 
     @property
     def prefix(self) -> str:
@@ -161,8 +160,8 @@ class StageRunner:
     def _begin_inputs(
         self, announced: Mapping[str, list[Chunk]], now: float
     ) -> dict[_Part, set[str]]:
-        """Begin the inputs whose source has come to the version of their query; the sources of
-        these inputs."""
+        """Begin the inputs whose source has reached the version of their query; returns the sources
+        of these inputs by part."""
         began: dict[_Part, set[str]] = {}
         for part in self._parts.values():
             for entry in part.fragment.inputs:
@@ -178,8 +177,8 @@ class StageRunner:
     def _leave_out_missed(
         self, part: _Part, began: set[str], before: Mapping[str, int | None]
     ) -> None:
-        """Leave out windows that may have missed rows: those that came before this micro-batch, of
-        sources that begin now; all that have come, of sources that have not begun."""
+        """Leave out windows that may have missed rows: rows from before this micro-batch for inputs
+        that begin now, all rows so far for inputs that have not begun."""
         newest: dict[str, int] = {}
         for entry in part.fragment.inputs:
             if entry.source is None:
@@ -208,7 +207,7 @@ class StageRunner:
     # rows
 
     def _route(self, rows: Iterable[Chunk]) -> None:
-        """Chunks to the inputs that read them."""
+        """Give chunks to the inputs that read them."""
         readers: dict[str, list[tuple[_Part, str]]] = {}
         for part in self._parts.values():
             for entry in part.fragment.inputs:
@@ -258,7 +257,7 @@ class StageRunner:
     # state
 
     def load(self, store: Store) -> None:
-        """Go on from the state in the store."""
+        """Restore the state from the store."""
         queries = SavedQueries.read(store, self._where)
         if queries is not None:
             self._roster.use(queries.by_id, queries.version)
@@ -270,7 +269,7 @@ class StageRunner:
             self._start(query, store)
 
     def is_current(self, store: Store) -> bool:
-        """Whether this is what the store holds."""
+        """Whether the store still has the state that this runner has written."""
         return saved_token(store, self._where) == self.token
 
     @property
@@ -287,13 +286,13 @@ class StageRunner:
 
 
 def _version(chunks: Iterable[Chunk], before: int) -> int:
-    """The version that a source has come to. Chunks of a ticker only carry the time."""
+    """The version that a source has reached. Chunks of a ticker only carry the time."""
     versions = (c.header.version for c in chunks if c.header.clock is None)
     return max((version for version in versions if version is not None), default=before)
 
 
 def _report(part: _Part, answer: Answer) -> HostReport:
-    """What one bucket of a fragment did for a query."""
+    """The report of a part on a micro-batch."""
     batch, size = answer.batch, sum(part.runner.state_size().values(), StateSize())
     return HostReport(
         part.query.entry.id,

@@ -1,4 +1,5 @@
-"""Where answers may go, and in which form. What makes no sense is refused before Spark starts."""
+"""The sinks and the forms of answers: `to=`, `path=` and `output=` are checked before Spark
+starts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _HOSTED_SINKS = ("memory", "parquet", "noop")
 
 
 def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
-    """Refuse a place for answers that there is not."""
+    """Refuse an unknown sink, and a path that does not go with it."""
     if callable(to):
         if path is not None:
             raise PlanError(
@@ -42,7 +43,7 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
 
 
 def require_output(output: str) -> None:
-    """Refuse a form of answers that there is not."""
+    """Refuse an unknown form of answers."""
     if output not in (*FORMS, PACKED):
         raise PlanError(
             f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
@@ -53,7 +54,7 @@ def require_output(output: str) -> None:
 def require_hosted(
     to: str, path: str | None, output: str, consistency: str, *, queries: int
 ) -> None:
-    """Refuse a place or a form for the answers of queries of a host that there is not."""
+    """Refuse a sink or a form that the queries of a host cannot have."""
     require_output(output)
     if to not in _HOSTED_SINKS:
         raise PlanError(f'add: to= is "memory", "parquet" or "noop"; got {to!r}.')

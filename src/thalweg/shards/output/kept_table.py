@@ -53,13 +53,13 @@ class KeptTable:
             self._load(folder, last, finished)
 
     def begin(self, batch: int) -> None:
-        """Nothing came before this micro-batch: the query was added then."""
+        """Begin the table with this micro-batch, in which the query was added."""
         self._batch = self._based = batch - 1
         if self._folder is not None:
             self._write(_name(_BASE, self._based), self._newest)
 
     def take(self, batch: int, blobs: Iterable[bytes]) -> None:
-        """The changes of a micro-batch, which may be the newest one once more."""
+        """Apply the changes of a micro-batch, which may be the newest one again."""
         changes = [Delta.of_batch(batch_of_blob(blob)) for blob in blobs]
         self._take(batch, Delta.concat(changes, self._schema).consolidate())
         if self._folder is not None:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from thalweg.io.row_bytes import write_rows
 from thalweg.model.batch import Batch
-from thalweg.shards.exchange.blobs import blob_of_batch, write_rows
+from thalweg.shards.exchange.blobs import blob_of_batch
 from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.exchange.header import Message
 from thalweg.shards.worker.answer import Answer
@@ -33,12 +34,12 @@ __all__ = [
 
 
 class OutputKind(StrEnum):
-    """What a row of the output is."""
+    """The kinds of rows of the output."""
 
     CHANGES = "changes"
     """Elements of the answer."""
     FIGURES = "figures"
-    """What a bucket of the last fragment did in a micro-batch, and what it promises."""
+    """The figures of a bucket of the last fragment for a micro-batch, and its promise."""
     LATE = "late"
     """Late rows of a source, its origin; or only their number."""
     SKIPPED = "skipped"
@@ -46,7 +47,7 @@ class OutputKind(StrEnum):
     DEAD = "dead"
     """Records of a source, its origin, that could not be read."""
     REPORT = "report"
-    """What a bucket of an earlier fragment reports."""
+    """The report of a bucket of an earlier fragment."""
 
 
 class OutputRow(NamedTuple):

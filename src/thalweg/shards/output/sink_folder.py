@@ -1,10 +1,10 @@
 """The folder that a query's answers are written to: it belongs to one checkpoint.
 
 Each micro-batch becomes a folder `batch=N`. A file `_thalweg.json` beside them names the checkpoint
-that writes here. A start is refused where the folder holds what another query wrote, batches that
-the checkpoint does not know (it is an older copy), or lacks batches that it does (the folder is).
-Otherwise the query goes on exactly: the only folder that is written anew is that of the micro-batch
-that was not finished. Answers that are no longer needed may be removed; leave their folders.
+that writes here. A start is refused where the folder holds answers of another query or batches that
+the checkpoint does not know (the checkpoint is an older copy), or lacks batches that it knows (the
+folder is). Otherwise the query goes on exactly: only the folder of the micro-batch that was not
+finished is written again. Answers that are no longer needed may be removed; leave their folders.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ class SinkFolder:
         entries = [] if info.type == pa.fs.FileType.NotFound else _names(files, path)
         owner = self._owner(files, path) if _OWNER in entries else None
         shown = [name for name in entries if not name.startswith(("_", "."))]
+        self._check_owner(owner, checkpoint, shown)
+        self._check_batches(shown, last, finished)
+
+    def _check_owner(self, owner: _Owner | None, checkpoint: str, shown: list[str]) -> None:
+        """Refuse a folder with the answers of another checkpoint, or in another format."""
         if owner is None:
             if shown:
                 raise StateError(
@@ -98,6 +103,10 @@ class SinkFolder:
                 f"{self.path} was written as {owner.format}; go on with to={owner.format!r}, "
                 "or give another path=."
             )
+
+    def _check_batches(self, shown: list[str], last: int, finished: int) -> None:
+        """Refuse a folder with micro-batches that the checkpoint does not know, or without some
+        that it has written."""
         found = {batch for name in shown if (batch := batch_of_folder(name)) is not None}
         beyond = sorted(number for number in found if number > last)
         if beyond:

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from thalweg.errors import PlanError, did_you_mean
 from thalweg.io.records import LETTERS
+from thalweg.io.row_bytes import read_rows
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Rows, encode_together
 from thalweg.model.time import INFINITY, Times
-from thalweg.shards.exchange.blobs import batch_of_blob, read_rows
+from thalweg.shards.exchange.blobs import batch_of_blob
 from thalweg.shards.output.rows import OutputKind
 
 __all__ = [

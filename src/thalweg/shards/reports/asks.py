@@ -1,9 +1,9 @@
-"""Promises on demand: what the last micro-batch waits for, the next one asks its sources for.
+"""Promises on demand: sources are asked for the promises that the last micro-batch waits for.
 
-Every bucket reports what it waits for. From all reports follows which sources are missing, what
-each would have to promise, and from which time of the clock on it can. The tickers of the sources
-read that in a file in the checkpoint. Where nothing waits, or where a source is missing that cannot
-be asked, the file is empty, and no ticker makes a micro-batch.
+Every bucket reports the promises it waits for. All reports together tell which sources are missing,
+which promise each must make, and from which time of the clock on it can. The tickers of the sources
+read that from a file in the checkpoint. Where nothing waits, or where a missing source cannot be
+asked, the file is empty, and no ticker makes a micro-batch.
 
 The file only decides when a micro-batch runs: the time of a tick is in the offsets. If the newest
 micro-batch is not in the file, since the process was killed before, all sources are asked once.
@@ -67,7 +67,7 @@ class _Asks:
 
     @classmethod
     def read(cls, file: Path) -> _Asks:
-        """What is in the file; nothing where it is not there or cannot be read."""
+        """The content of the file; empty if the file is missing or cannot be read."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -75,16 +75,16 @@ class _Asks:
 
 
 def write_asks(checkpoint: Path, batch: int, asks: Mapping[str, int]) -> None:
-    """Write for the tickers what a micro-batch waits for."""
+    """Write the times at which the tickers should ask, after a micro-batch."""
     _Asks(batch, dict(asks)).write(checkpoint)
 
 
 def ask_all_if_behind(checkpoint: Path, finished: int, sources: Sequence[str]) -> None:
-    """On a start: ask all sources if what the newest micro-batch waits for was not written."""
+    """On a start: ask all sources if the newest micro-batch has not written its asks."""
     if finished >= 0 and _Asks.read(asks_file(checkpoint)).batch < finished:
         write_asks(checkpoint, finished, dict.fromkeys(sources, 0))
 
 
 def ask_time(file: Path, source: str) -> int | None:
-    """From when on a source is asked, None: nothing waits for it."""
+    """The time from which a source is asked; None: nothing waits for it."""
     return _Asks.read(file).ask.get(source)

@@ -1,5 +1,5 @@
-"""The report of a fragment in one bucket after a micro-batch: what it has promised, what it waits
-for, and what its operators did. It travels as JSON."""
+"""The report of a fragment in one bucket after a micro-batch: its promise, the promises it waits
+for, and the figures of its operators. It is sent as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BucketReport", "ReportedWait", "report_of"]
 
 @dataclass(frozen=True, slots=True)
 class ReportedWait:
-    """What a bucket waits for: a source, or the fragment that an input comes from."""
+    """A source, or the fragment that an input comes from, that a bucket waits for."""
 
     wait: Wait
     upstream: int | None = None
@@ -42,15 +42,15 @@ class BucketReport:
     promise: int
     waits: tuple[ReportedWait, ...] = ()
     missing: tuple[ReportedWait, ...] = ()
-    """What is asked of sources that promise on demand: as `waits`, and before the first promise
-    what the oldest row waits for."""
+    """Promises to ask of sources that promise on demand: as `waits`; before the first promise those
+    that the oldest row waits for."""
     notes: tuple[str, ...] = ()
     late: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By source and input: how many rows came late."""
     newest: int | None = None
     """The largest sync time that any source has shown."""
     merged: Mapping[str, Any] = field(default_factory=dict)
-    """By merge: who leads, and how far each of its inputs is."""
+    """By merge: its leader, and the progress of each of its inputs."""
     stuck: tuple[str, ...] = ()
     """Warnings about inputs that hold up the others."""
     operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _late(graph: QueryGraph, inputs: Mapping[str, FragmentInput]) -> dict[str, d
 
 
 def _waits(why: Why, inputs: Mapping[str, FragmentInput]) -> tuple[ReportedWait, ...]:
-    """What is waited for, with the sources and fragments that the inputs stand for."""
+    """The waits of a bucket, with the sources and fragments that its inputs read."""
     return tuple(_reported(wait, inputs[wait.source]) for wait in why.waits)
 
 

@@ -1,5 +1,5 @@
-"""What all buckets of all fragments report, put together: what the query waits for, and what each
-operator did.
+"""The reports of all buckets of all fragments, combined: the promises that the query waits for, and
+the figures of each operator.
 
 A bucket reports only on its own fragment. So where the last fragment waits for an earlier one, the
 wait is followed to the bucket of that fragment that has promised least.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -110,8 +110,8 @@ def _slowest(reports: Sequence[BucketReport], fragment: int) -> BucketReport:
 def _waits(
     reports: Sequence[BucketReport], report: BucketReport, path: tuple[Step, ...]
 ) -> Iterator[Wait]:
-    """What a bucket waits for, followed through the fragments that it reads to sources; each source
-    once."""
+    """The sources that a bucket waits for, directly or through the fragments that it reads; each
+    source once."""
     named: set[str] = set()
     for entry in report.waits:
         steps = [
@@ -131,9 +131,16 @@ def _waits(
 
 def combined_figures(reports: Sequence[BucketReport]) -> dict[str, OperatorFigures]:
     """The figures of each operator over all buckets, by fragment and id."""
+    return sum_figures(
+        {f"{report.fragment}/{operator}": done for operator, done in report.operators.items()}
+        for report in reports
+    )
+
+
+def sum_figures(parts: Iterable[Mapping[str, OperatorFigures]]) -> dict[str, OperatorFigures]:
+    """The sum of the figures of each operator."""
     total: dict[str, OperatorFigures] = {}
-    for report in reports:
-        for operator, figures in report.operators.items():
-            name = f"{report.fragment}/{operator}"
-            total[name] = total.get(name, OperatorFigures()) + figures
+    for figures in parts:
+        for name, done in figures.items():
+            total[name] = total.get(name, OperatorFigures()) + done
     return total

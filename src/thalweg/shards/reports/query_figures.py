@@ -1,5 +1,4 @@
-"""Figures of a query: what each micro-batch did, from what its buckets report, and all of them
-together.
+"""Figures of a query: those of each micro-batch, from the reports of its buckets, and the totals.
 
 A listener gets all micro-batches, with a delay; Spark keeps the last hundred, which are included
 whenever figures are read. Each micro-batch counts once.
@@ -27,7 +26,7 @@ _REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What can be added up over buckets and micro-batches."""
+    """The figures that can be added up over buckets and micro-batches."""
 
     read: int = 0
     """Rows of the sources."""

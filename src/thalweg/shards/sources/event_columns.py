@@ -1,5 +1,5 @@
-"""From rows with times to chunks: which columns hold the times, which rows are punctuation, and
-what a piece of rows becomes (a batch of inserts and a header with its promises)."""
+"""From rows with times to chunks: the columns that hold times, the rows that are punctuation, and
+the batch of inserts and the header with promises that a table of rows becomes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class EventColumns(TimeColumns):
                 yield Punctuation(time, patterns)
 
     def _promise(self, marks: pa.Table, schema: pa.Schema) -> Progress:
-        """What rows of punctuation promise together."""
+        """The promises of all rows of punctuation together."""
         if not len(marks):
             return NO_PROGRESS
         times = events(marks.select([self.start]), self.start, keep_times=True).column("_start")
@@ -143,7 +143,8 @@ class EventColumns(TimeColumns):
 
 
 def _as_declared(column: pa.ChunkedArray, declared: pa.Field, where: str) -> pa.ChunkedArray:
-    """A column with the type of the source, if it only takes another form for the same values."""
+    """A column cast to the declared type; refused unless that is another form of the same
+    values."""
     if column.type == declared.type:
         return column
     try:

@@ -1,5 +1,5 @@
-"""What workers do with the rows of a DataFrame, or with the sums that the JVM made of them: chunks
-of the exchange, inside `mapInArrow`.
+"""In the workers (`mapInArrow`): makes the rows of a DataFrame, or the sums that the JVM made of
+them, into chunks of the exchange.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def chunks_of_sums(
 
 
 def _lots(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in tables of some size."""
+    """Batches joined to tables of at least `_PACKED_ROWS` rows."""
     held: list[pa.RecordBatch] = []
     for rows in batches:
         held.append(rows)
@@ -60,7 +60,7 @@ def _lots(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _refuse(bad: pa.ChunkedArray, times: EventColumns, where: str) -> None:
-    """Say what is wrong with times that are none."""
+    """Raise the error for the first invalid time, if there are any."""
     if len(bad):
         times.batch(pa.table({times.start: bad}), pa.schema([]), where)
         raise AssertionError(f"{where}: {bad[0]} is a time")

@@ -18,7 +18,7 @@ _LONGEST = 120
 
 
 class SourceFeed(Protocol):
-    """What is true of a feed: where the rows of a source come from, on whatever engine."""
+    """Facts about a feed, from which a source reads its rows, whatever the engine."""
 
     @property
     def named(self) -> bool:
@@ -104,7 +104,7 @@ def _different_names(
 
 
 def without_feeds(root: Node) -> Node:
-    """The plan alone: what travels to the workers."""
+    """The plan without feeds, as it is sent to the workers."""
     return rebuild(
         root,
         lambda node: (

@@ -1,5 +1,5 @@
-"""Which state an operator of a changed query may go on with: names of slices, and signatures of
-operators."""
+"""Names of slices and signatures of operators, which decide what state a changed query may take
+over."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STATELESS = "stateless "
 
 
 def signature_of(text: str, *, keeps_state: bool) -> str:
-    """What an operator is compared by; it shows whether the operator keeps state.
+    """The signature of an operator, which also tells whether the operator keeps state.
 
     >>> is_stateless(signature_of("where v > 1", keeps_state=False))
     True
@@ -50,7 +50,7 @@ def is_stateless(signature: str) -> bool:
 
 
 def carried_over_whole(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """As `carried_over`, where every operator that keeps state has some."""
+    """As `carried_over`, given that every operator that keeps state has some."""
     stateful = [name for name, signature in before.items() if not is_stateless(signature)]
     return carried_over(before, now, {slice_name(name, ""): None for name in stateful})
 
@@ -58,10 +58,11 @@ def carried_over_whole(before: Mapping[str, str], now: Mapping[str, str]) -> set
 def carried_over(
     before: Mapping[str, str], now: Mapping[str, str], slices: Mapping[str, Any]
 ) -> set[str]:
-    """Which operators of an older plan are gone; refuses a plan that cannot go on from this state.
+    """The operators of an older plan that the new plan lacks; refuses a new plan that cannot use
+    this state.
 
-    An operator keeps its state when its id and its signature are the same. One that kept nothing
-    may come, go or change.
+    An operator keeps its state when its id and its signature are the same. An operator without
+    state may be added, removed or changed.
 
     >>> carried_over({"where-1": "a"}, {"where-1": "b"}, {})
     set()

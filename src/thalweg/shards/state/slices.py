@@ -4,10 +4,11 @@
                           "slices": {name: [version, crc]}}
     slice name      Arrow bytes
 
-A micro-batch writes the slices it touched, removes those a CTI let go of, and writes the directory.
-Every write has a version of its own. A worker keeps what it last read or wrote, so in the common
-case nothing is read but the directory; and after a change of worker only what changed in between.
-What is kept is used only where its version is the store's: a failed attempt leaves nothing behind.
+A micro-batch writes the slices it touched, removes those that a CTI has emptied, and writes the
+directory. Every write has a version of its own. A worker caches the slices that it last read or
+wrote, so that mostly only the directory is read, and after a change of worker only the slices that
+changed in between. A cached slice is used only if its version is that of the store: a failed
+attempt leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from thalweg.errors import StateError
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.model.rows import Rows
-from thalweg.shards.exchange.blobs import read_rows, write_rows
 from thalweg.shards.state.signatures import carried_over, operator_and_slice
 from thalweg.shards.state.store import Store, read_json, write_json
 
@@ -41,7 +42,7 @@ class Memory:
 
 
 class Mark(NamedTuple):
-    """Of a slice: the version that wrote it, and a checksum of its bytes."""
+    """The version that wrote a slice, and a checksum of its bytes."""
 
     version: str
     checksum: int
@@ -49,7 +50,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What a store holds of one bucket."""
+    """The directory of one bucket's slices."""
 
     token: str
     """The version of the last write."""
@@ -59,7 +60,7 @@ class Directory:
 
     @classmethod
     def read(cls, store: Store, where: str) -> Self | None:
-        """None: there is no state yet."""
+        """The directory in a store; None: there is no state yet."""
         saved = read_json(store, _DIRECTORY, f"{where}: the directory of the state")
         if saved is None:
             return None
@@ -102,8 +103,8 @@ class SliceStore:
         self.read = 0
 
     def load(self, plan: Mapping[str, str]) -> dict[str, Rows] | None:
-        """The slices of the operators that `plan` has still, by their signatures; None: there is no
-        state yet."""
+        """The slices of the operators that `plan` (signatures by operator) still has; None: there
+        is no state yet."""
         directory = self._directory()
         if directory is None:
             self._memory.token, self._memory.rows, self._memory.marks = "", {}, {}
@@ -118,7 +119,7 @@ class SliceStore:
         }
 
     def is_current(self) -> bool:
-        """Whether memory is what the store holds."""
+        """Whether the cache has the state of the store."""
         directory = self._directory()
         return directory is not None and directory.token == self._memory.token
 
@@ -126,7 +127,7 @@ class SliceStore:
         return Directory.read(self._store, self._where)
 
     def _catch_up(self, directory: Directory) -> None:
-        """Read the slices that memory does not have as they are in the store."""
+        """Read the slices whose cached version is not that of the store."""
         memory = self._memory
         memory.rows = {
             name: memory.rows[name]
@@ -151,7 +152,7 @@ class SliceStore:
         return read_rows(blob)
 
     def save(self, slices: Mapping[str, Rows], plan: Mapping[str, str]) -> None:
-        """Write what changed since `load`."""
+        """Write the slices that changed since `load`."""
         version = uuid.uuid4().hex
         before, memory = self._memory.rows, self._memory
         marks: dict[str, Mark] = {}

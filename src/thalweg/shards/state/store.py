@@ -41,11 +41,11 @@ class DictStore:
         self.entries.pop(name, None)
 
     def settle(self) -> None:
-        """Changes are made at once."""
+        """Nothing to do: changes were made at once."""
 
 
 class PrefixedStore:
-    """The part of a store whose names begin with a prefix. Whoever owns the store settles it."""
+    """The part of a store whose names begin with a prefix. The owner of the store settles it."""
 
     def __init__(self, store: Store, prefix: str) -> None:
         self._store, self._prefix = store, prefix
@@ -60,17 +60,18 @@ class PrefixedStore:
         self._store.remove(self._prefix + name)
 
     def settle(self) -> None:
-        """Nothing: changes are settled with all others of the store."""
+        """Nothing to do: changes are settled with all others of the store."""
 
 
 def write_json(store: Store, name: str, value: Mapping[str, Any]) -> None:
-    """Write something as JSON with a checksum before it."""
+    """Write a JSON object with a checksum before it."""
     text = json.dumps(value).encode()
     store.put(name, _checksum(text) + text)
 
 
 def read_json(store: Store, name: str, what: str) -> dict[str, Any] | None:
-    """What `write_json` wrote; None: nothing yet. `what` begins the message for a damaged one."""
+    """The object that `write_json` wrote; None: there is none. `what` begins the message about a
+    damaged one."""
     blob = store.get(name)
     if blob is None:
         return None

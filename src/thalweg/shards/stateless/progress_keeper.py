@@ -18,10 +18,10 @@ from pathlib import Path
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
+from thalweg.io.row_bytes import read_rows, write_rows
 from thalweg.io.whole_files import json_digest, write_whole
 from thalweg.model.rows import Rows
 from thalweg.operators.consistency import Consistency
-from thalweg.shards.exchange.blobs import read_rows, write_rows
 from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.fragments.fragment import Exchange, Fragment, FragmentPlan
 from thalweg.shards.worker.fragment_runner import FragmentRunner
@@ -85,7 +85,8 @@ class ProgressKeeper:
         """By micro-batch: the progress before it, of the last one and of the next."""
 
     def load(self, checkpoint: str, finished: int) -> None:
-        """Go on from the file. `finished` is the newest micro-batch that will not run again."""
+        """Restore the progress from the file. `finished` is the newest micro-batch that will not
+        run again."""
         self._checkpoint = checkpoint
         if not self._file.exists():
             if finished >= 0:
@@ -118,8 +119,8 @@ class ProgressKeeper:
     def follow(
         self, batch: int, chunks: Iterable[Chunk], operators: Mapping[str, OperatorFigures]
     ) -> tuple[int, str]:
-        """Apply the headers of a micro-batch; returns the promise after it, and the report.
-        `operators` is what each operator did."""
+        """Apply the headers of a micro-batch; returns the promise after it, and the report with the
+        figures of the `operators`."""
         before = self.before(batch)
         self._runner.restore(slices_of(before))
         answer = self._runner.process([chunk.without_rows() for chunk in chunks], time.time())
@@ -152,7 +153,7 @@ class _SavedPromises:
 
     @classmethod
     def read(cls, file: Path) -> _SavedPromises | None:
-        """None: it is damaged."""
+        """The content of the file; None if it is damaged."""
         try:
             fields = json.loads(file.read_text(encoding="utf-8"))
             return cls(**fields) if fields.pop("digest") == json_digest(fields) else None

@@ -1,14 +1,13 @@
 """One task of a query that keeps no rows: its chunks go through the fragment as they were read.
 
-The task starts with the progress that the sources had before its micro-batch. What it reports, the
-headers of its chunks among it, is what the promises after the micro-batch follow from (see
-`stateless`).
+The task starts with the progress that the sources had before its micro-batch. The promises after
+the micro-batch follow from its report, which has the headers of its chunks (`progress_keeper`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -16,40 +15,31 @@ import pyarrow as pa
 
 from thalweg.errors import StateError
 from thalweg.graph.graph_operator import OperatorFigures
-from thalweg.model.batch import Batch
 from thalweg.operators.consistency import Consistency
 from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.exchange.header import Header, Message
 from thalweg.shards.fragments.fragment import Fragment
 from thalweg.shards.output.rows import changes_rows, output_batch, output_of_chunk, tables_rows
+from thalweg.shards.output.typed_rows import Convert
+from thalweg.shards.reports.combined import sum_figures
 from thalweg.shards.reports.query_figures import Counts
 from thalweg.shards.stateless.progress_keeper import SavedProgress, slices_of
 from thalweg.shards.worker.answer import Answer
 from thalweg.shards.worker.fragment_runner import FragmentRunner
 
-__all__ = ["Convert", "RowWorker", "TaskReport", "added", "run_task"]
+__all__ = ["RowWorker", "TaskReport", "run_task"]
 
-Convert: TypeAlias = Callable[[Batch], pa.RecordBatch]
 OperatorTotals: TypeAlias = dict[str, OperatorFigures]
 
 
 @dataclass(slots=True)
 class TaskReport:
-    """What a task did."""
+    """The chunks and the figures of a task."""
 
     chunks: list[Chunk] = field(default_factory=list)
     """Without their rows."""
     operators: OperatorTotals = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-
-
-def added(totals: Iterable[Mapping[str, OperatorFigures]]) -> OperatorTotals:
-    """The figures of each operator over all tasks."""
-    total: OperatorTotals = {}
-    for figures in totals:
-        for name, of_operator in figures.items():
-            total[name] = total.get(name, OperatorFigures()) + of_operator
-    return total
 
 
 class RowWorker:
@@ -90,8 +80,7 @@ def run_task(
     batches: Iterable[pa.RecordBatch],
     report: TaskReport,
 ) -> Iterator[pa.RecordBatch]:
-    """The answers of a task: as rows of the output, or typed by `convert`. What was done is in
-    `report` at the end."""
+    """The answers of a task, as rows of the output or typed by `convert`; fills the `report`."""
     worker.start(saved)
     for rows in batches:
         columns = (rows.column(name).to_pylist() for name in ("origin", "seq", "header", "blob"))
@@ -103,7 +92,7 @@ def run_task(
                 continue
             answer = worker.process(chunk)
             report.chunks.append(chunk.without_rows())
-            report.operators = added([report.operators, worker.figures])
+            report.operators = sum_figures([report.operators, worker.figures])
             report.counts += Counts(
                 read=answer.rows_read,
                 unwanted=answer.unwanted,

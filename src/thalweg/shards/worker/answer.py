@@ -1,4 +1,4 @@
-"""What one micro-batch of a fragment gave."""
+"""The answer of a fragment to one micro-batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Answer"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one micro-batch gave: elements in order, and the promise after them."""
+    """The elements of an answer in order, the promise after them, and figures."""
 
     batch: Batch
     late_rows: int
@@ -29,5 +29,5 @@ class Answer:
 
     @property
     def adjusts(self) -> int:
-        """How many of the elements take something back."""
+        """How many of the elements are adjusts."""
         return 0 if self.batch.is_adjust is None else int(self.batch.is_adjust.sum())

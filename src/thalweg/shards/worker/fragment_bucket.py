@@ -40,7 +40,7 @@ class FragmentSpec:
     """A fragment and its place in a query, as it travels to the workers."""
 
     run: str
-    """Differs for every start of a query, so that workers do not mix up runs."""
+    """Different for every start of a query, so that workers do not mix up runs."""
     fragment: Fragment
     consistency: Consistency
     parts: Mapping[str, int]
@@ -50,8 +50,8 @@ class FragmentSpec:
     first: int
     """The id of the first bucket."""
     targets: list[Target] = field(default_factory=list)
-    """The inputs of other fragments that read this one, with their bucket ids; none: this is the
-    last."""
+    """The inputs of other fragments that read this one, with their bucket ids; empty for the last
+    fragment."""
 
     def runner(self) -> FragmentRunner:
         return FragmentRunner(self.fragment, self.consistency, parts=self.parts, idle=self.idle)
@@ -70,7 +70,7 @@ class FragmentBucket:
 
     @property
     def targets(self) -> list[Target]:
-        """The inputs that read the answer; none: it is that of the query."""
+        """The inputs that read the answer; empty if it is the answer of the query."""
         return self._spec.targets
 
     def _slices(self, store: Store) -> SliceStore:
@@ -78,8 +78,8 @@ class FragmentBucket:
         return SliceStore(store, self._memory, where)
 
     def runner(self, store: Store) -> FragmentRunner:
-        """The runner with the state that the store has: that of the last micro-batch if nothing
-        else wrote since, or a new one."""
+        """The runner with the state of the store: that of the last micro-batch, or a new one if
+        another process has written since."""
         slices = self._slices(store)
         if self._runner is None or not slices.is_current():
             runner = self._spec.runner()
@@ -91,7 +91,7 @@ class FragmentBucket:
 
     def process(self, chunks: Iterable[Chunk], now: float, store: Store) -> Answer:
         """The answer to the chunks of a micro-batch; the state after it is in the store."""
-        runner, self._runner = self.runner(store), None  # where it fails, it is not used again
+        runner, self._runner = self.runner(store), None  # not used again if `process` fails
         answer = runner.process(chunks, now)
         slices = self._slices(store)
         slices.save(runner.slices(), runner.signatures)

@@ -1,9 +1,10 @@
 """One input of a fragment in one bucket: its chunks become batches with promises.
 
-The header of every chunk has what its source promises, or what its rows show (`input_memory`). An
-input's promise is the smallest over the parts of its source. All buckets see every header, so all
-come to the same promises. Rows are judged late by the promise that stood when their micro-batch
-began; what the input promises to the operators is on a grid, as in-process (`progress.grids`).
+The header of every chunk has the promises of its source, or a summary of its rows from which they
+follow (`input_memory`). An input's promise is the smallest over the parts of its source. All
+buckets see every header, so all of them make the same promises. Rows are judged late by the promise
+that held when their micro-batch began; promises to the operators are on a grid, as in-process
+(`progress.grids`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class FragmentInput:
 
     @property
     def sees_rows(self) -> bool:
-        """Whether the input sees every row of its source in order, so that it comes to promises by
+        """Whether the input sees every row of its source in order, so that it makes promises by
         itself, as in-process."""
         source = self.entry.source
         return source is not None and self.entry.leaf.ingress == source.ingress
@@ -142,7 +143,7 @@ class FragmentInput:
     # promises
 
     def promise(self, now: float) -> int:
-        """What the input promises now: the smallest over the parts of its source that are not
+        """The promise of the input now: the smallest over the parts of its source that are not
         idle."""
         memory, idle_after = self.memory, self.idle_after
         if self.expected_parts is not None and len(memory.promised) < self.expected_parts:
@@ -156,8 +157,8 @@ class FragmentInput:
         return min(active or promises.values(), default=MIN_TIME)
 
     def on_grid(self, promise: int, *, in_data: bool = False) -> int:
-        """What the operators are promised when the source promises this; `in_data`: a CTI does.
-        Rows are late by the exact promise, partial sums as a whole, by one on their grid."""
+        """The promise to the operators when the source promises this (`in_data`: by a CTI). Rows
+        are judged late by the exact promise, partial sums by a promise on their grid."""
         rounded = promise if in_data else roll_down(promise, self._grid)
         if self.entry.panes is None:
             return rounded
@@ -166,12 +167,13 @@ class FragmentInput:
 
     def progress_at(self, cti: int) -> Progress:
         """The progress of the input when its source has promised a time. Promises are made behind
-        the exchange, so what follows from them for columns (one that holds the start of its row) is
-        found here, not where the column was computed."""
+        the exchange, so the promises over columns that follow from them (for a column that holds
+        the start of its row) are found here, not where the column was computed."""
         return reduce(lambda moved, kernel: kernel.moves(moved), self._ingest, Progress(cti))
 
     def promise_by_clock(self, others: int) -> int:
-        """What the clock lets the input promise, when the other inputs have promised `others`."""
+        """The promise that the clock allows the input when the other inputs have promised
+        `others`."""
         return self.on_grid(self.memory.by_clock(others))
 
     def is_idle(self, now: float) -> bool:
@@ -193,7 +195,7 @@ class FragmentInput:
         return reduce(Progress.meet, of_parts).column_promises
 
     def _group_promises(self, chunks: list[Chunk]) -> Iterator[Progress]:
-        """What a source of one part promises for single groups."""
+        """The promises for single groups of a source with one part."""
         if self.entry.source is not None:
             for promise in (chunk.header.progress for chunk in chunks):
                 if promise.scoped:

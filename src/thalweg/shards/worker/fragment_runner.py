@@ -29,6 +29,7 @@ from thalweg.operators.window.whole_windows import WholeWindowsKernel
 from thalweg.plan.nodes import Node
 from thalweg.plan.nodes.arrivals import stamp_periods
 from thalweg.plan.usefulness import useful_grids
+from thalweg.progress.source_clock import SourceClock
 from thalweg.shards.exchange.chunk import Chunk
 from thalweg.shards.fragments.fragment import Fragment
 from thalweg.shards.reports.bucket_report import BucketReport, report_of
@@ -78,10 +79,9 @@ class FragmentRunner:
         }
         self._progress = NO_PROGRESS
         self._oldest: int | None = None
-        """Before the first promise: the time of a row that waits for one, the same in every
-        bucket."""
+        """Before the first promise: the time of the oldest row, the same in every bucket."""
         self.figures: dict[str, OperatorFigures] = {}
-        """What each operator did in the last micro-batch, and keeps."""
+        """The figures of each operator for the last micro-batch, and its state."""
         self._stamped = stamp_periods(fragment.plan)
         self.signatures = operator_signatures(fragment, self._graph)
         self._stuck = StuckInputs(self._graph)
@@ -108,10 +108,7 @@ class FragmentRunner:
         self._note_oldest(chunk for its_chunks in arrived.values() for chunk in its_chunks)
         for name in self._inputs:
             elements_in += self._admit(name, arrived.get(name, []), now, out)
-        for name, input_ in self._inputs.items():
-            quarantines = input_.entry.leaf.ingress.quarantine is not None
-            if quarantines and not self._graph.sources[name].elements_out:
-                input_.memory.keep_silence(before[name][1])
+        self._keep_silences({name: clock for name, (_, clock) in before.items()})
         self._advance_by_clocks(now, out)
         self._advance_idle({name for name, its_chunks in arrived.items() if its_chunks}, now, out)
         for name, input_ in self._inputs.items():
@@ -130,13 +127,20 @@ class FragmentRunner:
             *self._rows_read(by_input),
         )
 
+    def _keep_silences(self, before: Mapping[str, SourceClock]) -> None:
+        """Restore the clocks of inputs all of whose rows went into quarantine."""
+        for name, input_ in self._inputs.items():
+            quarantines = input_.entry.leaf.ingress.quarantine is not None
+            if quarantines and not self._graph.sources[name].elements_out:
+                input_.memory.keep_silence(before[name])
+
     def _note_oldest(self, chunks: Iterable[Chunk]) -> None:
         if self._progress.cti == MIN_TIME:
             times = [self._oldest, *(chunk.header.newest for chunk in chunks)]
             self._oldest = min((time for time in times if time is not None), default=None)
 
     def _admit(self, name: str, chunks: list[Chunk], now: float, out: list[Batch]) -> int:
-        """Give the chunks of an input to the graph; how many elements they have."""
+        """Give the chunks of an input to the graph; returns the number of their elements."""
         kernel = self._graph.sources[name].kernel
         if isinstance(kernel, NamedInputsKernel):
             return self._merge(name, kernel, chunks, now, out)
@@ -185,7 +189,7 @@ class FragmentRunner:
         self._offer(name, Batch.empty(self._inputs[name].schema, promise), now, out)
 
     def _offer(self, name: str, batch: Batch, now: float, out: list[Batch]) -> None:
-        """Give a batch to an input of the graph, and work until all of it is done."""
+        """Give a batch to an input of the graph, and run the graph until it is idle."""
         kernel = self._graph.sources[name].kernel
         if not isinstance(kernel, IngressKernel):
             self._graph.offer(name, batch)
@@ -205,8 +209,8 @@ class FragmentRunner:
         now: float,
         out: list[Batch],
     ) -> int:
-        """Give the chunks of the inputs of a merge to it, one by one; how many elements they
-        have."""
+        """Give the chunks of a merge's inputs to the merge, one by one; returns the number of their
+        elements."""
         memory, schema = self._inputs[name].memory, self._inputs[name].schema
         elements = 0
         for chunk in sorted(chunks, key=_chunk_order):
@@ -224,7 +228,7 @@ class FragmentRunner:
         return elements
 
     def _advance_by_clocks(self, now: float, out: list[Batch]) -> None:
-        """Let inputs whose policies follow a clock promise as much as it allows."""
+        """Let inputs whose policies follow a clock promise as much as the clock allows."""
         for name, input_ in self._inputs.items():
             source = input_.entry.source
             if source is None or not source.ingress.clocks:
@@ -245,7 +249,7 @@ class FragmentRunner:
                     self._advance_input(name, promise, now, out)
 
     def _advance_input(self, name: str, promise: int, now: float, out: list[Batch]) -> None:
-        """Let an input promise a time that its chunks have not promised, if it is new."""
+        """Let an input promise a time, if it is later than its promise."""
         input_ = self._inputs[name]
         promise = input_.on_grid(promise, in_data=True)
         if promise > input_.memory.cti:
@@ -256,8 +260,8 @@ class FragmentRunner:
     # joining a source that runs
 
     def begin_input(self, name: str, source_memory: InputMemory, now: float) -> None:
-        """Let an input begin where its source has come: from now on rows are admitted as by inputs
-        that have read the source from its start."""
+        """Let an input begin with the progress of its source: from now on rows are admitted as by
+        inputs that have read the source from its start."""
         input_, memory = self._inputs[name], deepcopy(source_memory)
         input_.memory = memory
         memory.late = 0
@@ -327,7 +331,7 @@ class FragmentRunner:
     # report
 
     def report(self) -> BucketReport:
-        """What this bucket did in the last micro-batch and what it waits for."""
+        """The figures of the last micro-batch, and the promises that this bucket waits for."""
         report = report_of(
             self.fragment.number, self._graph, self._inputs, self._progress, self._oldest
         )

@@ -1,9 +1,9 @@
-"""The state that a fragment keeps of one of its inputs, and what the input promises.
+"""The state that a fragment keeps of one of its inputs, and the promises of the input.
 
 The header of a chunk has a promise of its source, or its newest time and what else the policies of
-the source need (`SourceProgress`, as in-process). An input promises the smallest over the parts of
-its source, and never takes a promise back. The time comes in chunks too, so that a micro-batch that
-runs again comes to the same promises (`spark.sources.ticker`).
+the source need (`SourceProgress`, as in-process). The promise of an input is the smallest over the
+parts of its source, and never goes back. The time comes in chunks too, so that a micro-batch that
+runs again makes the same promises (`spark.sources.ticker`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["InputMemory"]
 @dataclass(slots=True)
 class InputMemory:
     source: SourceProgress
-    """What the rows of each part of the source have shown, the time of the ticker, and the promises
-    that follow; without policies for an input from another fragment."""
+    """The progress by the policies of the source, from its rows and the time of the ticker; without
+    policies for an input from another fragment."""
     promised: dict[str, int] = field(default_factory=dict)
-    """By part of the source: the latest promise it made itself."""
+    """By part of the source: the latest promise in its data."""
     position: dict[str, int] = field(default_factory=dict)
     """By part of the source: where the last chunk ended."""
     seen: dict[str, float] = field(default_factory=dict)
@@ -40,12 +40,12 @@ class InputMemory:
     column_promises: dict[str, ColumnPromises] = field(default_factory=dict)
     """By part of the source: its latest promises over columns."""
     cti: int = MIN_TIME
-    """The latest promise of the input, on no grid: rows before it are late."""
+    """The latest promise of the input, not rounded to a grid: rows before it are late."""
     passed: int = MIN_TIME
-    """The latest promise that its readers have, on their grid."""
+    """The latest promise to the readers of the input, on their grid."""
     woken: int = MIN_TIME
-    """The promise that a clock, or the other inputs while it was idle, made for it; earlier
-    promises in its data are out of date."""
+    """The promise made for the input by a clock, or by the other inputs while it was idle; earlier
+    promises in its data are obsolete."""
     seen_at: float = 0.0
     late: int = 0
     asked: bool = False
@@ -53,7 +53,7 @@ class InputMemory:
 
     @classmethod
     def of(cls, source: Source | None) -> InputMemory:
-        """Of an input that has seen nothing yet; None: it comes from another fragment."""
+        """The memory of a new input of a source, or (None) from another fragment."""
         if source is None:
             return cls(SourceProgress.of("", Ingress()))
         return cls(SourceProgress.of(source.name, source.ingress))
@@ -69,7 +69,7 @@ class InputMemory:
         return self.source.clock.now
 
     def without_ticks(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """The chunks of the source; chunks of its ticker only carry the time."""
+        """Set the clock from the chunks of the ticker; returns the other chunks."""
         chunks = list(chunks)
         self.asked = any(chunk.header.asked for chunk in chunks)
         for time in (chunk.header.clock for chunk in chunks):
@@ -81,8 +81,8 @@ class InputMemory:
         return of_source
 
     def keep_silence(self, before: SourceClock) -> None:
-        """All rows went into quarantine, which does not end a silence: it counts from before
-        them."""
+        """Restore the clock from before a micro-batch all of whose rows went into quarantine: such
+        rows do not end a silence."""
         self.source.clock = replace(self.source.clock, rows_at=before.rows_at)
 
     def follow(self, source: str, chunk: Chunk) -> None:
@@ -133,12 +133,12 @@ class InputMemory:
                 self.source.rows = self.source.rows.absorb(part, sighting)
 
     def note_promise(self, promise: int) -> None:
-        """Note a promise that the readers of the input have now."""
+        """Note a promise that was made to the readers of the input."""
         self.passed = max(self.passed, promise)
         self.cti = max(self.cti, promise)
 
     def promises(self) -> dict[str, int]:
-        """What each part of the source promises."""
+        """By part of the source: its promise."""
         rows = self.source.rows
         parts = rows.timelines if self.source.policy.observes else []
         return {
@@ -147,22 +147,23 @@ class InputMemory:
         }
 
     def by_clock(self, others: int) -> int:
-        """What the clock lets the input promise. A source promises on demand when it is asked, or
-        when the other inputs have promised more (`others`)."""
+        """The promise that the clock allows. A source promises on demand when it is asked, or when
+        the other inputs have promised more (`others`)."""
         promise = self.source.promise_by_timer()
         if self.asked or others > self.cti:
             promise = max(promise, self.source.clock.promise_on_demand)
         return promise
 
     def needed(self, time: int, clock: Clock = None) -> list[str]:
-        """What would bring the promise to a time; of several parts, from those that are behind."""
+        """Descriptions of what would advance the promise to a time, for the parts that are
+        behind."""
         promises = self.promises()
         behind = sorted(part for part, promise in promises.items() if promise < time) or [""]
         names = {part: f" from partition {part}" if part else "" for part in behind[:3]}
         return self.source.needed(time, names, clock)
 
     def warnings(self) -> list[str]:
-        """Estimates that reality has broken."""
+        """Warnings about estimates that turned out wrong."""
         found = self.source.warnings(lambda part: f", partition {part}" if part else "")
         return list(found.values())
 

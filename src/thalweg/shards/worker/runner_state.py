@@ -1,5 +1,5 @@
-"""The state of a fragment in one bucket as slices: those of its operators, and one of what the
-runner itself remembers."""
+"""The state of a fragment in one bucket as slices: those of its operators, and one slice with the
+memory of the runner itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MEMORY_SLICE = "progress"
-"""The slice that holds what the runner itself remembers."""
+"""The slice with the memory of the runner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class RunnerMemory:
     inputs: Mapping[str, Mapping[str, Any]]
     """By input: its `InputMemory`, as JSON."""
     progress: Progress
-    """What was promised to the readers of the fragment."""
+    """The promises to the readers of the fragment."""
     arcs: Mapping[str, Sequence[str]]
-    """What has arrived at the operators of the graph (see `QueryGraph.arcs`)."""
+    """By operator: the progress that has arrived at its ports (see `QueryGraph.arcs`)."""
 
     def to_rows(self) -> Rows:
         return pa.RecordBatch.from_arrays(
@@ -66,7 +66,7 @@ def slices_of_graph(graph: QueryGraph) -> dict[str, Rows]:
 
 
 def restore_graph(graph: QueryGraph, slices: Mapping[str, Rows]) -> None:
-    """The inverse of `slices_of_graph`; slices of operators that are gone are passed over."""
+    """The inverse of `slices_of_graph`; slices of operators that do not exist are ignored."""
     state: dict[str, dict[str, Rows]] = {operator.id: {} for operator in graph.operators}
     for name, rows in slices.items():
         operator, part = operator_and_slice(name)
@@ -76,7 +76,7 @@ def restore_graph(graph: QueryGraph, slices: Mapping[str, Rows]) -> None:
 
 
 def operator_signatures(fragment: Fragment, graph: QueryGraph) -> dict[str, str]:
-    """What each operator is and reads: state fits only an operator with the same signature."""
+    """By operator: its signature. State fits only an operator with the same signature."""
     names = {identity: node for node, identity in operator_ids(fragment.plan).items()}
     found = {}
     for operator in graph.operators:

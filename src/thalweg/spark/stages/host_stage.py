@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Row
 
 from thalweg.shards.exchange.chunk import Chunk
-from thalweg.shards.host.host_spec import HostSpec
+from thalweg.shards.host.roster import HostSpec
 from thalweg.shards.host.stage_runner import StageRunner
 from thalweg.shards.worker.newest import Newest
 from thalweg.spark.stages.processor import (

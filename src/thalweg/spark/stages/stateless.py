@@ -19,9 +19,11 @@ from pyspark import AccumulatorParam, TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from thalweg.shards.output.rows import OUTPUT_COLUMNS
+from thalweg.shards.output.typed_rows import Convert
+from thalweg.shards.reports.combined import sum_figures
 from thalweg.shards.reports.query_figures import BatchFigures, Counts
 from thalweg.shards.stateless.progress_keeper import ProgressKeeper
-from thalweg.shards.stateless.row_task import Convert, RowWorker, TaskReport, added, run_task
+from thalweg.shards.stateless.row_task import RowWorker, TaskReport, run_task
 from thalweg.shards.worker.fragment_bucket import FragmentSpec
 from thalweg.shards.worker.newest import Newest
 from thalweg.spark.processes.unpacking import unpacked
@@ -87,7 +89,7 @@ class StatelessStage:
             tasks = self._complete(chunks)
             assert tasks is not None
         read = [chunk for task in tasks for chunk in task.chunks]
-        cti, report = self.keeper.follow(batch, read, added(task.operators for task in tasks))
+        cti, report = self.keeper.follow(batch, read, sum_figures(task.operators for task in tasks))
         counts = sum((task.counts for task in tasks), Counts())
         self.figures[batch] = BatchFigures(**asdict(counts), cti=cti, reports=(report,))
 

@@ -302,7 +302,8 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             return touching
 
         self._out.drop(touches, low, high + 1)
-        return self._stamped(Items.concat(shown, self._no_answers))
+        answers = Items.concat(shown, self._no_answers)
+        return self._stamped(answers, answers.parts.columns)
 
     def _answers(self, items: Items) -> Delta:
         answers = self._results(items)
@@ -314,19 +315,15 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
             self._out.add(Items(items.group, items.at, results))
         return answers
 
-    def _stamped(self, answers: Items) -> Delta:
-        columns = self._key_index.columns(answers.group) if self._keys else []
-        payload = pa.RecordBatch.from_arrays([*columns, *answers.parts.columns], schema=self.schema)
-        start = self._grid.start(answers.at)
-        return Delta(payload, start, start + self._grid.size, np.ones(len(answers), np.int64))
-
-    def _results(self, items: Items) -> Delta:
+    def _stamped(self, items: Items, results: list[pa.Array]) -> Delta:
+        """Answers from the groups and windows of items, and their aggregates."""
         columns = self._key_index.columns(items.group) if self._keys else []
-        payload = pa.RecordBatch.from_arrays(
-            [*columns, *self._sums.results(items.parts)], schema=self.schema
-        )
+        payload = pa.RecordBatch.from_arrays([*columns, *results], schema=self.schema)
         start = self._grid.start(items.at)
         return Delta(payload, start, start + self._grid.size, np.ones(len(items), np.int64))
+
+    def _results(self, items: Items) -> Delta:
+        return self._stamped(items, self._sums.results(items.parts))
 
     def _turn_eager(self, group: Codes) -> None:
         """What groups that turn eager have in the buffer becomes partial results."""

@@ -98,7 +98,8 @@ class TablePanesKernel(Operator):
             if self._whole and any(delta.payload.column(name).null_count for name in self._keys):
                 sent.append(self._give_numbers())
             for begin in range(0, len(delta), _CHUNK):
-                sent += self._chunk(delta if len(delta) <= _CHUNK else _part(delta, begin))
+                end = min(begin + _CHUNK, len(delta))
+                sent += self._chunk(delta if end - begin == len(delta) else delta.slice(begin, end))
         self._cti = max(self._cti, batch.progress.cti)
         sent.append(self._send_overdue())
         promised, areas = self._promised(batch.progress)
@@ -395,13 +396,3 @@ class TablePanesKernel(Operator):
 
     def state_size(self) -> StateSize:
         return StateSize(len(self._full()), self._held.nbytes + self._key_index.nbytes)
-
-
-def _part(delta: Delta, begin: int) -> Delta:
-    piece = slice(begin, begin + _CHUNK)
-    return Delta(
-        delta.payload.slice(begin, _CHUNK),
-        delta.start[piece],
-        delta.end[piece],
-        delta.weight[piece],
-    )
