@@ -19,7 +19,7 @@ NEVER = -(2**63)
 
 
 def enlarge(array: npt.NDArray[Any], size: int, filler: float) -> npt.NDArray[Any]:
-    """A longer copy; the new places hold `filler`.
+    """A longer copy; the new entries are `filler`.
 
     >>> enlarge(np.array([7]), 3, -1)
     array([ 7, -1, -1])
@@ -30,7 +30,7 @@ def enlarge(array: npt.NDArray[Any], size: int, filler: float) -> npt.NDArray[An
 
 
 def keep(array: npt.NDArray[Any], kept: Ints, filler: float) -> None:
-    """The entries at `kept` move to the front, in place; behind them stands `filler`.
+    """Move the entries at `kept` to the front, in place; the others become `filler`.
 
     >>> array = np.array([5, 6, 7])
     >>> keep(array, np.array([0, 2]), -1)

@@ -1,15 +1,14 @@
 """All rows while they can be served in time; only the newest of each key when they cannot.
 
 An adaptive queue begins as an append queue: every row is served, in order of arrival. It becomes an
-update queue when what waits would take longer to serve than the freshness target, when the first in
-line has waited that long, or when there is no room for all rows. Of the waiting rows the newest of
-each key stays then, and the others are conflated. It goes back when a whole period as long as the
-target has shown that append would do: what came in it could have been served in it, with a tenth to
-spare, and what waits at its end takes no more than half of the target. So it does not swing: a load
-that made it an update queue would have to fall before it is an append queue again.
+update queue when serving the waiting rows would take longer than the freshness target, when the
+first row in line has waited that long, or when there is no room for all rows. Then the newest
+waiting row of each key stays, and the others are conflated. It becomes an append queue again after
+a period as long as the target whose rows could all have been served within the period, with a tenth
+to spare, if serving the rows that wait at its end takes no more than half of the target. So it does
+not swing: the load that made it an update queue must fall before it is an append queue again.
 
-What a row takes is measured: the time from one take to the next while rows wait, and from a take to
-its delivery when none does.
+The time to serve a row is measured (`take_cost`).
 
 Rows in line lie in the pages of the queue, one location each, and count as arrived when they are
 taken. Every switch is logged and counted, with its reason.
@@ -36,13 +35,13 @@ __all__ = ["AdaptiveQueue", "Switch", "make_queue"]
 
 _SPARE = 0.9
 _BACK = 0.5
-"""The share of the target that what waits may take when the queue goes back to append."""
+"""The share of the target that serving the waiting rows may take at a switch to append."""
 _LISTED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """`mode` is what the queue became, `at` is on the clock of arrival."""
+    """A switch of an adaptive queue to `mode`, at a time of the clock of arrival."""
 
     at: int
     mode: Mode
@@ -89,7 +88,7 @@ class AdaptiveQueue(UpdateQueue):
         self.is_append = True
         self._may_append = True
         self.switches: deque[Switch] = deque(maxlen=_LISTED)
-        """The latest ones."""
+        """The latest `_LISTED` switches."""
         self._switch_count = 0
         self._cells_in_line = self._times_in_line = self._places_in_line = np.empty(0, np.int64)
         self._period_begin, self._period_rows = NEVER, 0
@@ -124,7 +123,7 @@ class AdaptiveQueue(UpdateQueue):
         self._places_in_line = np.concatenate([self._places_in_line, places])
 
     def _pop(self, count: int) -> tuple[Ints, Ints, Ints]:
-        """Cells, times and locations of the first in line, which leave."""
+        """Remove the first rows in line; returns their cells, times and locations."""
         first = (
             self._cells_in_line[:count],
             self._times_in_line[:count],
@@ -170,7 +169,7 @@ class AdaptiveQueue(UpdateQueue):
         return first[cells]
 
     def finished_keys(self, taken: Taken) -> pa.RecordBatch:
-        """Rows of keys of which nothing waits any more, one for each."""
+        """One row for each key of which no row waits any more."""
         if not self.is_append or self._table is None:
             waits = bool(len(self._cells_in_line))
             return taken.rows.slice(0, 0) if self.is_append and waits else taken.rows
@@ -206,7 +205,7 @@ class AdaptiveQueue(UpdateQueue):
         self._period_begin, self._period_rows = now, 0
 
     def conflate(self, reason: str) -> None:
-        """Become an update queue: of the rows in line the newest of each key stays."""
+        """Become an update queue: only the newest row in line of each key stays."""
         if not self.is_append:
             return
         self.is_append = False
@@ -228,7 +227,7 @@ class AdaptiveQueue(UpdateQueue):
             self._may_append = True
 
     def _line_up_all(self) -> None:
-        """Become an append queue: the waiting rows are the first in line, the oldest first."""
+        """Become an append queue: the waiting rows stand first in line, the oldest first."""
         self.is_append = True
         keys, schedule = self.keys, self.keys.reader().schedule
         cells = np.flatnonzero(keys.location[: keys.size] >= 0)
@@ -281,7 +280,7 @@ def make_queue(
     capacity: int,
     target: int | None,
 ) -> UpdateQueue:
-    """An update queue; one that serves all rows while it can with a `target`."""
+    """An update queue; with a `target` an adaptive queue."""
     if target is None:
         return UpdateQueue(schema, key, schedule=schedule, time=time, capacity=capacity)
     return AdaptiveQueue(

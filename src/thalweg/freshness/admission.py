@@ -1,4 +1,4 @@
-"""What became of rows that were offered to a queue."""
+"""The result of offering rows to a queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Admission"]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What became of the rows of one call.
+    """How many rows of a call were accepted, outdated and refused.
 
     >>> Admission(accepted=2) + Admission(accepted=1, refused=4)
     Admission(accepted=3, outdated=0, refused=4)
@@ -17,7 +17,7 @@ class Admission:
 
     accepted: int = 0
     outdated: int = 0
-    """Older than what was already seen of their key."""
+    """Older than a row of their key that was seen before."""
     refused: int = 0
     """No room: for their key, for their value, or for a text as long as theirs."""
 

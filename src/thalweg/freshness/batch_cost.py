@@ -2,14 +2,14 @@
 
 A micro-batch of n rows takes about `overhead + n * row_cost`. Both are fitted to past batches by
 least squares with decay: a batch has `_FORGET` times the weight of the next. While all batches have
-about the same size the two cannot be separated: the cost of a row then keeps its last value, and if
-it has none, the next batch has twice as many rows. (Counting all time as row cost would keep
-batches small for ever where a small batch takes half of the target.)
+about the same size the two costs cannot be separated: the row cost keeps its last value, and before
+there is one, each batch has twice as many rows as the one before. (Counting all time as row cost
+would keep batches small for ever where a small batch takes half of the target.)
 
-A row that comes just after a batch was cut waits for that batch and is served with the next: to be
-fresh within a target, a batch may take half of it. Where the overhead alone is more than that, a
-batch gets as many rows as cost as much as the overhead: smaller ones would be no fresher, and serve
-fewer keys. Batches at most double, so that a wrong guess costs one batch.
+A row that arrives just after a batch was cut waits for that batch and is served with the next one:
+to be fresh within a target, a batch may take half of it. Where the overhead alone is more than
+that, a batch gets rows that cost as much as the overhead: smaller batches would be no fresher, and
+serve fewer keys. Batches at most double, so that a wrong guess costs one batch.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BatchCost:
 
     @property
     def row_cost(self) -> float:
-        """What one more row takes; while all batches are alike, a row's share of a batch."""
+        """The time that one more row takes; while all batches have one size, a row's share."""
         _, rows, time, *_ = self._sums.tolist()
         if not rows:
             return 0.0
@@ -69,7 +69,7 @@ class BatchCost:
 
     @property
     def overhead(self) -> float:
-        """What a batch takes whatever its size."""
+        """The time that a batch takes whatever its size."""
         batches, rows, time, *_ = self._sums.tolist()
         return max((time - self.row_cost * rows) / batches, 0.0) if batches else 0.0
 

@@ -1,12 +1,11 @@
-"""Schedules of classes of keys: a line in place for each class, and a decision compares their
-heads.
+"""Schedules by classes of keys: an in-place line for each class, whose heads are compared.
 
 The order of two keys of different classes changes with time, but never that of two keys of one
 class. `gain` has a class for each rate of updates, `deadline` one for each freshness target.
 
-Why `gain`: serving a key ends an area of s^2/2 under its staleness curve, and keeps the curve at
-zero until the next update, 1/u later, during which it would have gone on from s: s/u more. For
-equal rates the order is that of s, so `gain` is `in-place`. See `schedules` for the notation.
+Why `gain`: a key that is served stops adding to the area under its staleness curve, s^2/2 so far,
+and the curve stays at zero until the next update, 1/u later, which saves another s/u. For equal
+rates the order is that of s, so `gain` is `in-place`. See `schedules` for the notation.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ class _ClassSchedule(Schedule):
         self._lines: list[Line | None] = [None] * classes
         self._heads: list[int] = [-1] * classes
         self._filled: list[int] = []
-        """The classes whose lines are not empty, ascending; and since when their heads wait."""
+        """The classes whose lines are not empty, ascending ..."""
         self._filled_since: list[int] = []
+        """... and the times since when their heads wait."""
         self._shown = 0
-        """The position in `_filled` of the cell that `next_cell` has shown."""
+        """The position in `_filled` of the cell that `next_cell` has returned."""
 
     @abstractmethod
     def _classify(self, cells: Ints, rates: Floats) -> Ints: ...
@@ -47,11 +47,12 @@ class _ClassSchedule(Schedule):
 
     @abstractmethod
     def _urgency(self, classes: Ints, waited: Ints) -> Floats:
-        """The larger, the sooner; grows with the waiting time within a class."""
+        """The key with the largest urgency is served next; within a class it grows with the waiting
+        time."""
 
     @abstractmethod
     def _urgency_one(self, number: int, waited: int) -> float:
-        """As `_urgency`, to the same bits."""
+        """As `_urgency` for one key, with exactly the same result."""
 
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None:
         cells = batch.distinct[entering]
@@ -184,7 +185,7 @@ class DeadlineSchedule(_ClassSchedule):
         }
 
     def set_target(self, cell: int, target: int) -> None:
-        """From the key's next entry on."""
+        """Set the freshness target of a key, effective when it next begins to wait."""
         self._set_targets[cell] = target
         if cell < len(self._targets):
             self._targets[cell] = target

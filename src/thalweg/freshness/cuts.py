@@ -1,4 +1,4 @@
-"""Cuts: rows that left a queue together, in numbered files that may be read more than once."""
+"""Cuts: rows taken from a queue together, in numbered files that may be read more than once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An update queue that survives: what was acknowledged is on disk, and batches are cut once.
+"""An update queue that survives crashes: acknowledged rows are on disk, and batches are cut once.
 
 Rows are written to a log before they are acknowledged (`sync`; many calls share one). A *cut* takes
 rows out of the queue and writes them to a file of their own, under the next number: a consumer of
@@ -8,17 +8,18 @@ cut is committed. An uncommitted cut survives a restart, and is processed first.
     after a crash, for every key: its newest acknowledged row waits, or is in a cut that is not
     committed, or was in a committed cut; and no older row of the key follows
 
-The log holds rows as they came, and for each cut its number and keys. It is compacted to the rows
-that wait when it has grown to several times their size. Order on disk of a cut: file, then log
-record; a file without a record was never offered, its rows still wait, and it is removed.
+The log holds rows as they arrived, and for each cut its number and keys. It is compacted to the
+waiting rows when it has grown to several times their size. A cut is written as a file first, then
+as a log record; a file without a record was never offered, so its rows still wait, and it is
+removed.
 
 The order of arrival is the order of updates; where a column says when a row was made (`time`), a
-row that is older than what was seen of its key is outdated. Totals go on after a restart; staleness
-averages begin anew, and the counts of single keys with the last compaction. What waited through a
-restart, or was in a cut that is still open, is as old as it is. An adaptive queue (`target`) is an
-update queue after a restart: of the rows in line the newest of each key are left. After a
-compaction and a restart the times that were seen of keys that did not wait are forgotten: a row
-that is older than what was delivered of such a key is taken for an update.
+row that is older than the newest seen of its key is outdated. Totals continue after a restart;
+staleness averages begin anew, and the counts of single keys begin with the last compaction. Rows
+that waited through a restart, or were in a cut that is still open, keep their arrival times. An
+adaptive queue (`target`) is an update queue after a restart: only the newest row in line of each
+key is left. A compaction followed by a restart forgets the times seen of keys that did not wait: an
+older row of such a key is taken for an update.
 
 **Promises.** With `time` and `disorder`, a cut carries a promise in its file: no row of a later cut
 is earlier. It is the smaller of (largest time seen - disorder) and the earliest time that waits
@@ -57,7 +58,7 @@ _COMPACT_FROM = 4 * 2**20
 
 
 class RecordKind(IntEnum):
-    """What the records of the log say."""
+    """The kinds of records in the log."""
 
     SCHEMA = 0
     ROWS = 1
@@ -106,7 +107,7 @@ class DurableQueue:
         self._time = time
         self._disorder = disorder
         self._newest = NEVER
-        """The largest time that was seen in the data."""
+        """The largest time seen in the data."""
         self._folder = folder
         self._log = UpdateLog(folder)
         self._logged = pa.schema([*schema, (_ARRIVED, pa.int64())])
@@ -194,7 +195,8 @@ class DurableQueue:
         return self.cut(count, now=now) if self.queue.waiting else None
 
     def deliver(self, number: int, *, now: int) -> None:
-        """Results of the cuts up to `number` have reached the application: staleness ends."""
+        """Note that results of the cuts up to `number` have reached the application, which ends
+        their staleness."""
         for cut_number in sorted(self._taken):
             if cut_number <= number:
                 self.queue.deliver(self._taken.pop(cut_number), now=now)
@@ -232,7 +234,7 @@ class DurableQueue:
             self._log.sync()
 
     def _replay(self, record: Record, written: set[int]) -> None:
-        """`written` are the numbers of the cuts whose files are there."""
+        """Apply a record of the log. `written` has the numbers of the cuts that have files."""
         if record.kind == RecordKind.SCHEMA and record.body != self._schema_record:
             raise StateError(
                 f"the update log holds {record.body.decode()}; the queue was made for "

@@ -1,10 +1,10 @@
-"""Rows as files: a file that is put into a folder sends its rows, and is removed once they are on
+"""Rows as files: the rows of a file in a folder are taken, and the file is removed once they are on
 the receiver's disk.
 
-Arrow streams (`.arrow`) and JSON lines (`.jsonl`), in the order of their names; a sender writes
-under another suffix and renames. A file that is refused is renamed to end in `.refused`, and
-counted. That a file was taken is in the queue's log with its rows: a crash before the file is
-removed does not take it twice, so an older value never comes again.
+Files are Arrow streams (`.arrow`) and JSON lines (`.jsonl`), taken in the order of their names; a
+sender writes under another suffix and renames. A refused file is renamed to end in `.refused`, and
+counted. The queue's log records the file with its rows, so that a file is not taken twice after a
+crash, and an older value never comes again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FileTransport:
     max_file: int = 64 * 2**20
 
     async def start(self) -> asyncio.Task[None]:
-        """Look into the folder until the task is cancelled."""
+        """Take files from the folder until the task is cancelled."""
         self.folder.mkdir(parents=True, exist_ok=True)
         await self.take_all()
         return asyncio.create_task(self._look())
@@ -41,7 +41,7 @@ class FileTransport:
             await asyncio.sleep(self.every_s)
 
     async def take_all(self) -> int:
-        """Take every file that is there now; how many were taken."""
+        """Take every file in the folder; returns how many were taken."""
         found = sorted(path for path in self.folder.iterdir() if path.suffix in _FORMATS)
         taken = 0
         for path in found:

@@ -1,16 +1,16 @@
-"""Rows and commands over HTTP, for senders that have no Arrow at hand.
+"""Rows and commands over HTTP, for senders without Arrow.
 
 | request | body | answer |
 | --- | --- | --- |
 | `POST /rows` | JSON lines, or an Arrow stream | `{"accepted", "outdated", "refused"}`, on disk |
-| `POST /command` | a command of `receiver` | what it says |
+| `POST /command` | a command of `receiver` | the answer of `receiver` |
 | `GET /status` | | figures |
 
 The types are `application/x-ndjson`, `application/vnd.apache.arrow.stream` and `application/json`.
-An answer is JSON; what is refused has a status of 400 or above and says why. A page of a browser
-cannot send rows: these types are not those of forms, other hosts' names are refused, and no
-other origin is allowed. A body has its length, at most `max_body` bytes, and there are at most
-`max_requests` at a time; a sender that falls silent is dropped.
+An answer is JSON; a refusal has a status of 400 or above and the reason. A page in a browser cannot
+send rows: forms do not have these types, other host names are refused, and no other origin is
+allowed. A body needs its length, at most `max_body` bytes. There are at most `max_requests` at a
+time; a sender that falls silent is dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["HttpTransport"]
 
 _FORMATS = {each.media_type: each for each in ROW_FORMATS}
 _JSON = "application/json"
-"""Of commands, and of all answers."""
+"""The type of commands, and of all answers."""
 _SILENCE_S = 30.0
 _STATUS = {
     Refusal.FRAME_TOO_LARGE: 413,

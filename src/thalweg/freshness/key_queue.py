@@ -1,18 +1,18 @@
-"""The queue of keys: which keys have an update that waits, where it is stored, who is served next.
+"""The queue of keys: the keys with a waiting update, its location, and the key to be served next.
 
-Keys are numbers here (key cells); `UpdateQueue` adds the keys themselves and the values. For each
-key at most one value waits, the newest: a new one takes the location of the old one, which is
-thereby conflated. Several readers may share the queue, each with a schedule and a staleness of its
-own; the location is free when the last of them has taken the value.
+Keys are numbers here (key cells); `UpdateQueue` adds the keys themselves and the values. At most
+one value of a key waits, the newest: a new value takes the location of the old one, which is
+conflated. Several readers may share the queue, each with a schedule and a staleness of its own; a
+location is free when the last reader has taken the value.
 
-When no location is left, an update of a key that does not wait is refused and counted. Updates of
-waiting keys always find their location. Displacing another key instead would lose a value that was
-accepted before; the sender of a refused row learns of it.
+When no location is left, an update of a key that does not wait is refused and counted, so that its
+sender learns of it; displacing another key would lose an accepted value. Updates of waiting keys
+always have a location.
 
 Per key and reader:  arrived = taken + conflated + (1 if it waits), refused rows apart.
 
-A key of which nothing waits, is in process or is pending is *idle*; `keep` forgets idle keys and
-numbers the others anew. Their counts go into totals.
+A key is *idle* if none of its values waits, is in process or pending; `forget` drops idle keys and
+numbers the others anew. The counts of dropped keys are added to totals.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Reader:
     schedule: Schedule
     ledger: StalenessLedger
     taken: Ints
-    """Values taken out, per cell."""
+    """Per cell: values that were taken."""
     ahead: Ints
-    """Updates that had arrived when this reader joined, per cell."""
+    """Per cell: updates that had arrived when this reader joined."""
 
     def grow(self, size: int) -> None:
         self.schedule.grow(size)
@@ -97,7 +97,7 @@ class KeyQueue:
         self.size = 0
         self.location = empty
         self._holders = empty
-        """Readers that have not taken the waiting value yet."""
+        """Per cell: how many readers have not taken the waiting value yet."""
         self.arrived = empty
         self.refused = empty
         self.last_update = empty
@@ -141,8 +141,8 @@ class KeyQueue:
     # ------------------------------------------------------------------------------------ enqueue
 
     def arrive(self, cells: Ints, times: Ints) -> Arrivals:
-        """Updates arrive; the rows that were accepted, grouped by cell. The newest value of a cell,
-        row `last` of it, belongs at `location[cell]`."""
+        """Add updates; returns the accepted rows, grouped by cell. The newest value of a cell, in
+        row `last`, belongs at `location[cell]`."""
         batch = group_by_cell(cells, times, self._scratch)
         homeless = np.flatnonzero(self.location[batch.distinct] < 0)
         found = self.memory.add(len(homeless))
@@ -160,7 +160,7 @@ class KeyQueue:
         return batch
 
     def arrive_one(self, cell: int, time: int) -> int:
-        """As `arrive`, for one update: where its value belongs, -1 if it was refused."""
+        """As `arrive`, for one update; returns the location of its value, -1 if it is refused."""
         location = int(self.location[cell])
         if location < 0:
             location = self.memory.add_one()
@@ -191,8 +191,8 @@ class KeyQueue:
     # ------------------------------------------------------------------------------------ dequeue
 
     def take_one(self, now: int, reader: str | None = None) -> tuple[int, int]:
-        """Take the next key out: its cell and where its value is, (-1, -1) if none waits. The value
-        is there until the next update arrives."""
+        """Take the next key; returns its cell and the location of its value, (-1, -1) if none
+        waits. The value stays there until the next update arrives."""
         serving = self.reader(reader)
         schedule = serving.schedule
         cell = schedule.next_cell(now)
@@ -225,8 +225,8 @@ class KeyQueue:
         return cells, locations
 
     def take_cells(self, cells: Ints, now: int, *, delivered: bool) -> None:
-        """Distinct cells that wait leave out of turn, for all readers; `delivered` if what follows
-        from them has reached the application."""
+        """Take distinct waiting cells out of turn, for all readers; `delivered` says whether their
+        results have reached the application."""
         for serving in self.readers.values():
             waiting = cells[serving.schedule.since[cells] != NEVER]
             serving.ledger.take(waiting, serving.schedule.since[waiting], now)
@@ -240,8 +240,8 @@ class KeyQueue:
         self._holders[held] = 0
 
     def release(self, cells: Ints) -> None:
-        """Distinct cells that wait leave the line of the one reader as if they had not come; their
-        locations belong to the caller."""
+        """Remove distinct waiting cells from the line of the only reader as if their updates had
+        not arrived; the caller takes over their locations."""
         (serving,) = self.readers.values()
         serving.schedule.remove(cells)
         self.arrived[cells] -= 1
@@ -249,17 +249,17 @@ class KeyQueue:
         self._holders[cells] = 0
 
     def restart_measures(self, now: int) -> None:
-        """Averages begin anew at `now`; what waits is as old as it is."""
+        """Begin averages anew at `now`; waiting values keep their arrival times."""
         for serving in self.readers.values():
             serving.ledger.restart(now, serving.schedule.since)
 
     def read(self, count: int, now: int, reader: str | None = None) -> tuple[Ints, Ints]:
-        """The next keys, which stay: cells and locations."""
+        """The cells and locations of the next keys, which keep waiting."""
         cells = self.reader(reader).schedule.peek(count, now)
         return cells, self.location[cells]
 
     def deliver_one(self, cell: int, now: int, reader: str | None = None) -> None:
-        """The result of the key's value that was taken first reaches the application."""
+        """Note that the result of the key's oldest value in process reached the application."""
         serving = self.reader(reader)
         serving.ledger.deliver_one(cell, now, int(serving.schedule.since[cell]))
 
@@ -271,7 +271,7 @@ class KeyQueue:
     # ------------------------------------------------------------------------------------ idle keys
 
     def idle_cells(self) -> Ints:
-        """Idle keys, the one that was updated longest ago first."""
+        """Idle keys, those updated longest ago first."""
         idle = self.location[: self.size] < 0
         for serving in self.readers.values():
             idle &= serving.ledger.idle()[: self.size]
@@ -279,7 +279,7 @@ class KeyQueue:
         return cells[np.argsort(self.last_update[cells], kind="stable")]
 
     def forget(self, cells: Ints) -> Ints:
-        """Forget idle keys; the cells that stay, in order: the first is cell 0 from now on."""
+        """Forget idle keys; returns the cells that stay, whose new numbers are 0, 1, ..."""
         stays = np.ones(self.size, np.bool_)
         stays[cells] = False
         kept = np.flatnonzero(stays)
@@ -311,7 +311,7 @@ class KeyQueue:
     # ----------------------------------------------------------------------------------- measures
 
     def conflated(self, reader: str | None = None) -> Ints:
-        """Per cell, the updates that a newer one replaced before this reader took them."""
+        """Per cell: updates that were replaced by a newer one before this reader took them."""
         serving = self.reader(reader)
         waits = serving.schedule.since != NEVER
         conflated: Ints = self.arrived - serving.ahead - serving.taken - waits

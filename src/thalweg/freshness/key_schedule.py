@@ -1,7 +1,7 @@
-"""A key schedule: the keys that wait, each since its first update after it was last served, and
-which of them is served next.
+"""A key schedule: the waiting keys, and the choice of the key that is served next.
 
-Keys are cells, numbers below the number of keys. A schedule keeps them in one or more lines.
+Keys are cells, numbers below the number of keys. A key waits since its first update after it was
+last served. A schedule keeps waiting keys in one or more lines.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class Schedule(ABC):
         return entering
 
     def remove(self, cells: Ints) -> None:
-        """Take cells out that `peek` has shown."""
+        """Remove cells that `peek` has returned."""
         self._places.of[cells] = -1
         self.since[cells] = NEVER
         self.waiting -= len(cells)
 
     def remove_next(self, cell: int) -> None:
-        """Take the cell out that `next_cell` has just shown."""
+        """Remove the cell that `next_cell` has just returned."""
         self._places.of[cell] = -1
         self.since[cell] = NEVER
         self.waiting -= 1

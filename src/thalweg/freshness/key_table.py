@@ -167,7 +167,7 @@ class KeyTable:
         at = (self._hashes[cells] & np.uint64(mask)).astype(np.int64)
         while len(cells):
             free = np.flatnonzero(self._slots[at] == _EMPTY)
-            self._slots[at[free]] = cells[free]  # of several that want a slot, the last has it
+            self._slots[at[free]] = cells[free]  # the last of several cells for a slot gets it
             left = self._slots[at] != cells
             cells, at = cells[left], (at[left] + 1) & mask
 
@@ -205,8 +205,8 @@ class _IntegerKeys:
 
 
 class _PackedKeys:
-    """Known keys in two Arrow arrays, one large and one that grows; it is appended to the large one
-    when it has an eighth of its size."""
+    """Known keys in two Arrow arrays, a large one and one that grows; the latter is appended to the
+    former when it has an eighth of its size."""
 
     def __init__(self) -> None:
         self._old = pa.array([], pa.large_binary())

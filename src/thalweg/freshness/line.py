@@ -1,9 +1,9 @@
-"""A line of key cells: cells are pushed at the tail and leave from anywhere.
+"""A line of key cells: cells are pushed at the tail and removed from anywhere.
 
-A cell has one place in line, a number that grows with every push. A cell that is pushed again, or
-taken out of the middle, leaves its old entry behind; an entry is valid while the cell's place is
-the entry's number. Invalid entries are skipped when they are met, and dropped all at once when the
-buffer is full, so pushing and leaving cost O(1) on average, in batches and one by one.
+A cell has one place in line, a number that grows with every push. The old entry of a cell that is
+pushed again, or removed, stays in the buffer; an entry is valid while the cell's place is the
+entry's number. Invalid entries are skipped, and dropped all at once when the buffer is full, so
+pushing and removing cost O(1) on average, in batches and one by one.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Line:
         return -1
 
     def tail(self) -> int:
-        """The cell that came last, -1 if there is none."""
+        """The last cell in line, -1 if there is none."""
         while self._end > self._begin:
             cell = int(self._cells[self._end - 1])
             if self._places.of[cell] == self._numbers[self._end - 1]:

@@ -1,5 +1,5 @@
-"""Schedules of one line, or of two of which one is served first. See `schedules` for the
-notation."""
+"""Schedules with one line, or with two lines of which the first is served first. See `schedules`
+for the notation."""
 
 from __future__ import annotations
 

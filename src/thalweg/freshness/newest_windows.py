@@ -1,15 +1,15 @@
-"""Windows behind an update queue, with their rows: what leaves is a whole window of a key.
+"""An update queue of windows, with their rows: it hands out whole windows of keys.
 
 `WindowQueue` decides which window of which key is served; this module holds the rows. A row lies in
-a slot of a row store, and the queue knows it by the number of its slot. Slots of rows that no
-window needs any more are found when room is needed, all at once.
+a slot of a row store, and the queue identifies it by the number of its slot. Slots of rows that no
+window needs any more are found all at once, when room is needed.
 
-A window leaves when all its rows have been served. Each of them starts where the window does: that
-is its mark, and the aggregate goes by it. No row of a window leaves before the window is whole, so
-there is never an answer from half of its rows.
+A window is handed out when all its rows have been served, so there is never an answer from a part
+of its rows. Its rows then start when the window does: that is the mark by which the aggregate
+assigns them.
 
-**Promises.** With T promised for the rows to come and r the earliest time of a row that is held, a
-window that is still to leave starts after min(T, r) - size.
+**Promises.** With T promised for the rows to come and r the earliest time of a held row, windows
+that are handed out later start after min(T, r) - size.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class NewestWindows:
         self._store = RowStore(schema, slots, text_bytes)
         self._free = np.arange(slots)
         self._partial: dict[int, list[Ints]] = {}
-        """By cell: the slots of its committed window that have been worked on."""
+        """By cell: the slots of the rows of its committed window that have been served."""
         self._given = 0
-        """Slots that were given to rows."""
+        """How many slots were assigned to rows so far."""
         self._collected = (-1, -1)
-        """Slots that had been given, and rows that had left, when slots were last looked for."""
+        """`_given`, and the number of rows that had left, at the last `_collect`."""
         self._refused = 0
         self._began: int | None = None
 
@@ -126,7 +126,7 @@ class NewestWindows:
         return Admission(len(kept) - outdated - missed, outdated, refused)
 
     def serve(self, rows: int, *, now: int) -> ServedWindows:
-        """Work on up to `rows` rows; the windows that are whole thereby."""
+        """Serve up to `rows` rows; returns the windows that are complete now."""
         slots: list[Ints] = [np.empty(0, np.int64)]
         starts: list[int] = []
         cells: list[int] = []
@@ -152,7 +152,7 @@ class NewestWindows:
         )
 
     def deliver(self, served: ServedWindows, *, now: int) -> None:
-        """The answers have reached the application."""
+        """Note that the answers have reached the application."""
         for cell in served.cells:
             self.windows.deliver_one(cell, now)
 
@@ -164,7 +164,7 @@ class NewestWindows:
 
     @property
     def waiting(self) -> int:
-        """Keys with a window that waits or is worked on."""
+        """Keys with a window that waits or is being served."""
         return self.windows.busy_keys()
 
     def status(self, *, now: int) -> QueueStatus:

@@ -1,5 +1,5 @@
-"""What a queue was promised, and what it promises itself: rows leave in another order than they
-came."""
+"""The promise of a queue, from the promises of its input and the rows that wait: rows leave a queue
+in another order than they arrived."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ class QueuePromise:
         """`disorder` is how much earlier than the newest row a row may be when it arrives."""
         self._disorder = disorder
         self._input = MIN_TIME
-        """What was promised to the queue."""
+        """The latest promise of the input."""
         self._output = MIN_TIME
-        """What the queue promised last."""
+        """The latest promise of the queue."""
 
     def note(self, batch: Batch) -> None:
-        """Rows and a promise arrive."""
+        """Update the promise of the input from a batch."""
         self._input = max(self._input, batch.progress.cti)
         if len(batch) and self._disorder is not None:
             self._input = max(self._input, int(batch.start.max()) - self._disorder)
 
     def advance(self, held: int | None, size: int = 0) -> int | None:
-        """The promise, if it is later than the last one, while `held` is the earliest start of a
-        row that waits: windows of `size` that start up to that much before what is to come may
-        still leave."""
+        """The promise of the queue, if it is later than the last one. `held` is the earliest start
+        of a waiting row; windows of `size` may start up to that much before a row."""
         earliest = min(self._input, INFINITY if held is None else held)
         promise = earliest if earliest == INFINITY or not size else earliest - size + 1
         if promise <= self._output:

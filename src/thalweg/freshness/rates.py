@@ -139,7 +139,7 @@ class RateMonitor:
         return _estimate(count, span, np.full(len(cells), self._mean_gap(time)))
 
     def _measured(self, cells: Ints, times: Ints) -> tuple[Ints, Ints]:
-        """Updates since the anchor before last, and the time since then."""
+        """The number of updates since the anchor before last, and the time since then."""
         older = self._older_anchor[cells]
         full = older != NEVER
         count = self._count[cells] + np.where(full, self.memory, 0)

@@ -1,15 +1,15 @@
-"""The receiver: what holds an update queue, takes rows from senders, and hands out cuts.
+"""The receiver: holds an update queue, takes rows from senders, and hands out cuts to consumers.
 
-It outlives whoever works on the rows. Senders and consumers reach it through transports
-(`tcp_transport`, `http_transport`, `file_transport`), which all call the same two methods: `take`
-for rows, and `answer_text` for commands. Both run in one event loop.
+It outlives its consumers. Senders and consumers reach it through transports (`tcp_transport`,
+`http_transport`, `file_transport`), which all call the same two methods: `take` for rows, and
+`answer_text` for commands. Both run in one event loop.
 
 | command | answer |
 | --- | --- |
 | `{"cut": rows}` | a new cut: `{"number", "path", "rows"}` |
 | `{"next": {"after": n, "within": ticks}}` | the oldest open cut after n, or a new one |
 | `{"begin": n}` | a micro-batch that reads the cuts up to n has begun |
-| `{"finish": 1}` | its sink has returned: what was begun is delivered, and staleness ends |
+| `{"finish": 1}` | its sink has returned: the cuts that were begun are delivered |
 | `{"deliver": n}` | the cuts up to n are delivered |
 | `{"commit": n}` | the cuts up to n will not be asked for again |
 | `{"open": 1}` | the cuts that are not committed |
@@ -17,8 +17,8 @@ for rows, and `answer_text` for commands. Both run in one event loop.
 | `{"keys": most}` | the stalest keys: staleness in ticks, rows that arrived and were conflated |
 
 An acknowledgement of rows says that they are on disk; rows that arrive together share one write.
-How large a new cut is follows from `batch_cost`. What is refused is counted by reason and reported
-to the sender.
+The size of a new cut follows from `batch_cost`. Refusals are counted by reason and reported to the
+sender.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALL = 2**31 - 1
 
 @dataclass(slots=True)
 class _Measured:
-    """The cut that is being worked on: its number, its reader, and when it was made."""
+    """The cut that is being measured: its number, its consumer, and when it was made."""
 
     number: int
     rows: int
@@ -77,8 +77,8 @@ class Receiver:
     async def take(
         self, batches: list[pa.RecordBatch], *, file: str | None = None
     ) -> dict[str, int]:
-        """Rows of a sender: how many were accepted, outdated and refused, once they are on disk.
-        `file` is where they came from, if it must not be taken again."""
+        """Take rows of a sender; returns how many were accepted, outdated and refused, once they
+        are on disk. `file` is the file that they came from, which must not be taken again."""
         total: Counter[str] = Counter(accepted=0, outdated=0, refused=0)
         for batch in batches:
             try:
@@ -86,7 +86,7 @@ class Receiver:
             except ThalwegError as reason:
                 raise RefusalError(Refusal.MALFORMED_ROWS, str(reason)) from reason
         if file is not None:
-            self.queue.note_file(file)  # after its rows: half of them without the note come again
+            self.queue.note_file(file)  # after its rows: without the note they are all taken again
         self.refusals[Refusal.ROWS_WITHOUT_ROOM] += total["refused"]
         await self._synced()
         return dict(total)
@@ -116,7 +116,7 @@ class Receiver:
     # ----------------------------------------------------------------------------------- commands
 
     def answer_text(self, body: bytes, consumer: object = None) -> dict[str, Any]:
-        """The answer to a command as a sender writes it."""
+        """The answer to the text of a command."""
         try:
             command = json.loads(body)
         except ValueError:
@@ -124,8 +124,8 @@ class Receiver:
         return self.answer(command, consumer)
 
     def answer(self, command: object, consumer: object = None) -> dict[str, Any]:
-        """`consumer` is whoever asks: one connection, so that a batch is measured only where it was
-        cut and finished by the same one."""
+        """The answer to a command. `consumer` is the connection that asks: a batch is measured only
+        if the same connection has cut and finished it."""
         pairs = list(command.items()) if isinstance(command, dict) else []
         name, argument = pairs[0] if len(pairs) == 1 else ("", None)
         if name == "next":
@@ -192,7 +192,7 @@ class Receiver:
         self._begun = max(self._begun, number)
         measured = self._measured
         if measured is not None and (measured.number, measured.consumer) != (number, consumer):
-            self._measured = None  # its consumer has ended since
+            self._measured = None  # its consumer has ended meanwhile
 
     def _finish(self) -> dict[str, Any]:
         now = self._now()

@@ -1,4 +1,4 @@
-"""A connection to a receiver, for senders and for whoever works on cuts."""
+"""A connection to a receiver, for senders of rows and consumers of cuts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["ReceiverClient"]
 
 
 class ReceiverClient:
-    """Blocks until the receiver has answered; what it refuses is an `InputError`, and where it does
-    not answer a `ReceiverError`."""
+    """Calls block until the receiver has answered. A refusal raises an `InputError`, a lost
+    connection a `ReceiverError`."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
         try:
@@ -54,29 +54,29 @@ class ReceiverClient:
         return _cut(self._command("cut", rows))
 
     def next_cut(self, after: int, within: int | None = None) -> Cut | None:
-        """The oldest open cut after this number, else a new one that a micro-batch can digest
-        within the target; None if nothing waits."""
+        """The oldest open cut after this number, else a new one that a micro-batch can process
+        within the target; None if no row waits."""
         answer = self._command("next", {"after": after, "within": within})
         return _cut(answer) if answer["rows"] else None
 
     def begin(self, number: int) -> None:
-        """A micro-batch that reads the cuts up to this one has begun."""
+        """Note that a micro-batch that reads the cuts up to this one has begun."""
         self._command("begin", number)
 
     def finish(self) -> None:
-        """Its sink has returned."""
+        """Note that the sink of this micro-batch has returned."""
         self._command("finish", 1)
 
     def open_cuts(self) -> list[Cut]:
-        """Cuts that were not committed, oldest first: to be worked on before new ones."""
+        """Cuts that were not committed, oldest first: to be processed before new ones."""
         return [_cut(each) for each in self._command("open", 1)["open"]]
 
     def deliver(self, number: int) -> None:
-        """What follows from a cut has reached the application."""
+        """Note that the results of a cut have reached the application."""
         self._command("deliver", number)
 
     def commit(self, number: int) -> None:
-        """Cuts up to `number` will not be asked for again."""
+        """Remove the cuts up to `number`, which will not be asked for again."""
         self._command("commit", number)
 
     def status(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class ReceiverClient:
         except OSError:  # lost, or silent for too long
             line = b""
         if not line:
-            self.is_lost = True  # an answer that came now would be taken for that to the next
+            self.is_lost = True  # a late answer would be taken for that to the next request
             self.close()
             raise ReceiverError("the receiver closed the connection.")
         answer: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""Connections of a query to its receivers: made when they are needed, and anew when they were lost.
+"""Connections of a query to its receivers: opened when they are needed, and again when lost.
 
 Staleness ends when the sink has returned for a micro-batch; the driver reports that here.
 """
@@ -41,15 +41,15 @@ _LINKS: dict[str, ReceiverLink] = {}
 
 
 def finish_batches(folders: Iterable[str]) -> None:
-    """The sink has returned: what the micro-batch read is delivered. A receiver that does not
-    answer measures nothing."""
+    """Report that the sink has returned: the cuts of the micro-batch are delivered. A receiver that
+    does not answer is skipped, and measures nothing."""
     for folder in folders:
         with contextlib.suppress(ReceiverError):
             _LINKS.setdefault(folder, ReceiverLink(folder)).client().finish()
 
 
 def close_links(folders: Iterable[str]) -> None:
-    """A query has ended: the driver needs its receivers no more."""
+    """Close the connections of a query that has ended."""
     for folder in folders:
         link = _LINKS.pop(folder, None)
         if link is not None:

@@ -1,9 +1,8 @@
 """Rows at locations: one NumPy buffer for each column, written and read in batches.
 
-A column of fixed width has one array; texts of a row stand one after the other in an area of
-`text_bytes` bytes that belongs to the row's location, so that the size of a row is known
-beforehand and a budget in bytes is a number of locations. A row whose texts are longer than that is
-not taken (`fits` says which).
+A column of fixed width has one array; the texts of a row lie one after the other in an area of
+`text_bytes` bytes that belongs to the row's location, so that all rows have the same size and a
+budget in bytes is a number of locations. Rows whose texts are longer are not accepted (`fits`).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class RowStore:
 
     @staticmethod
     def row_bytes(schema: pa.Schema, text_bytes: int = 64) -> int:
-        """What one location takes."""
+        """The bytes of one location."""
         columns = [_make_column(field, 1) for field in schema]
         fixed = sum(column.data.itemsize + 1 for column in columns)
         return fixed + (text_bytes if any(column.is_text for column in columns) else 0)
@@ -67,7 +66,7 @@ class RowStore:
         return None if total.max(initial=0) <= self._text_bytes else total <= self._text_bytes
 
     def write(self, locations: Ints, rows: pa.RecordBatch) -> None:
-        """Rows of the store's schema, to distinct locations."""
+        """Write rows of the store's schema to distinct locations."""
         place = locations * self._text_bytes
         for number, column in enumerate(self._columns):
             array = rows.column(number)

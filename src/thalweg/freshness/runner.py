@@ -4,12 +4,13 @@
     runner.offer("quotes", rows)        # never waits: the newest row of each key is kept
     for batch in runner.serve(100): ... # up to a hundred rows go through the query
 
-What a queue hands on is its source's table; from there on the query is like any other, and its
-answer does not depend on how rows are served in batches.
+The rows that a queue hands on are its source's table; from there on the query is like any other,
+and its answer does not depend on how rows are served in batches.
 
-**Promises.** Rows leave a queue in another order than they came. A queue that was promised T (by a
-CTI, or by the disorder its source declares) promises the smaller of T and the earliest start it
-still holds. Both are lower bounds for all rows to come, so no row is late because it had to wait.
+**Promises.** Rows leave a queue in another order than they arrived. A queue whose input has
+promised T (by a CTI, or by the disorder that its source declares) promises the smaller of T and the
+earliest start of a waiting row. Both are lower bounds for all rows to come, so no row is late
+because it had to wait.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Push: TypeAlias = Callable[[Feed], list[Batch]]
 
 
 class Pushable(Protocol):
-    """An engine that takes rows of a source and gives what follows from them."""
+    """An engine that takes rows of a source and returns the query's answers."""
 
     def push(self, source: str, feed: Feed) -> list[Batch]: ...
 
@@ -106,7 +107,7 @@ class FreshRunner:
         return total
 
     def serve(self, rows: int, sources: Iterable[str] | None = None) -> list[Batch]:
-        """Put up to `rows` rows of each source through the query; what came out."""
+        """Put up to `rows` rows of each source through the query; returns the answers."""
         out: list[Batch] = []
         for name in self._queues if sources is None else sources:
             queue = self._queue(name)
@@ -121,7 +122,7 @@ class FreshRunner:
         return self._queue(source).waiting
 
     def status(self, source: str) -> QueueStatus:
-        """Of a source whose unit is the window, counts are of windows."""
+        """The status of a source's queue; counts are of windows where those are the unit."""
         return self._queue(source).status(self._now())
 
     def _queue(self, source: str) -> _SourceQueue:
@@ -133,7 +134,7 @@ class FreshRunner:
 
 
 class _SourceQueue(ABC):
-    """The queue of one source: rows in, and through the query."""
+    """The queue of one source, which puts rows through the query."""
 
     def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
         self.payload = payload
@@ -149,7 +150,7 @@ class _SourceQueue(ABC):
 
     @abstractmethod
     def trusts(self, source: str, name: str | None) -> bool | None:
-        """Whether rows of an input are the truth; None for a source that is no union."""
+        """Whether an input of a union is its truth; None for a source that is no union."""
 
     @abstractmethod
     def enqueue(self, batch: Batch, now: int, *, trusted: bool | None) -> Admission:
@@ -157,15 +158,15 @@ class _SourceQueue(ABC):
 
     @abstractmethod
     def serve(self, rows: int, push: Push, now: Callable[[], int]) -> list[Batch]:
-        """Put up to so many rows through the query; what came out."""
+        """Put up to `rows` rows through the query; returns the answers."""
 
     @abstractmethod
     def new_promise(self) -> int | None:
-        """The promise after what was served, if it is later than the last one."""
+        """The promise after the rows that were served, if it is later than the last one."""
 
 
 class _RowQueue(_SourceQueue):
-    """Its unit is the row: the newest of each key."""
+    """A queue whose unit is the row: the newest of each key."""
 
     def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
         super().__init__(payload, conflation)
@@ -213,7 +214,7 @@ class _RowQueue(_SourceQueue):
 
 
 class _WindowsQueue(_SourceQueue):
-    """Its unit is the window: rows leave at the start of theirs."""
+    """A queue whose unit is the window: rows are handed out at the start of their window."""
 
     def __init__(self, payload: pa.Schema, conflation: Conflation, window: NewestWindow) -> None:
         super().__init__(payload, conflation)
@@ -250,8 +251,8 @@ class _WindowsQueue(_SourceQueue):
         return out
 
     def _batch(self, served: ServedWindows) -> Batch:
-        """Rows of whole windows, and for each key the promise that windows to come start later: its
-        answers are final at once."""
+        """Rows of whole windows, and for each key the promise that later windows start later, so
+        that its answers are final at once."""
         starts = served.starts
         first = np.flatnonzero(np.diff(starts, prepend=NEVER) | np.diff(served.owners, prepend=-1))
         after = (starts[first] + self._queue.window.slide).tolist()

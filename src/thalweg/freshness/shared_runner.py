@@ -1,8 +1,7 @@
 """Several queries over one update queue, in-process.
 
-Each query has a schedule and a staleness of its own. A row stays until the last of them has taken
-it, or a newer one of its key replaces it; what a query has not taken yet waits for that query
-alone.
+Each query has a schedule and a staleness of its own. A row stays until all queries have taken it,
+or a newer row of its key replaces it.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class SharedRunner:
         return total
 
     def serve(self, query: str, rows: int) -> list[Batch]:
-        """Put up to `rows` rows through one query; what came out."""
+        """Put up to `rows` rows through one query; returns the answers."""
         engine = self._engine(query)
         taken = self._queue.dequeue(rows, now=self._now(), reader=query)
         out: list[Batch] = []
@@ -105,7 +104,7 @@ class SharedRunner:
         return out
 
     def status(self, query: str) -> QueueStatus:
-        """As this query sees the queue."""
+        """The status of the queue for one query."""
         self._engine(query)
         return self._queue.status(now=self._now(), reader=query)
 

@@ -1,7 +1,7 @@
-"""Virtual time: arrivals, costs and servers around the queues that production runs.
+"""Simulation in virtual time: arrivals, costs and servers around the real queues.
 
-Of things that happen at one moment, arrivals come first, then deliveries, then the next takes: a
-server that becomes free at t sees the updates of t.
+At one moment arrivals come first, then deliveries, then the next takes: a server that becomes free
+at t sees the updates of t.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def zipf_shares(keys: int, skew: float) -> Floats:
 
 
 class ServedQueue(Protocol):
-    """What a simulated server needs of a queue; `KeyQueue` and the baselines have it."""
+    """The methods of a queue that a simulated server calls."""
 
     def arrive(self, cells: Ints, times: Ints) -> object: ...
 
@@ -106,8 +106,8 @@ class ServedQueue(Protocol):
 
 @dataclass(frozen=True)
 class Served:
-    """What was served: key, the number of its update that the value is, when taken and
-    delivered."""
+    """The served values, in parallel lists: key, when taken and delivered, and the second number
+    that `take_one` has returned."""
 
     keys: list[int]
     taken: list[int]
@@ -126,7 +126,7 @@ class Answer:
 
 
 class SteppedQueue(Protocol):
-    """A queue that hands out rows of windows; `WindowQueue` and the baselines are such."""
+    """The methods of a queue of windows that a simulated server calls."""
 
     def arrive_one(self, cell: int, time: int, now: int, number: int) -> object: ...
 
@@ -144,9 +144,9 @@ def run_windows(
     until: int,
     at: Callable[[int], None] | None = None,
 ) -> list[Answer]:
-    """One server takes rows of windows, each of which costs `row_cost`, and goes by their marks.
-    Row i of the load has the source time `source_times[i]`. `at` is called with each moment at
-    which something happens, after it has happened."""
+    """Simulate one server that takes rows of windows at a cost of `row_cost` each, by their marks.
+    Row i of the load has the source time `source_times[i]`. `at` is called with the time after
+    each event."""
     answers: list[Answer] = []
     open_rows: dict[int, list[int]] = {}
     times, keys = load.times.tolist(), load.keys.tolist()

@@ -11,9 +11,9 @@ of the key, is delivered. With tau the arrival of the oldest pending update:
 Both are piecewise linear, so an area is added when a piece ends: ((b - tau)^2 - (a - tau)^2) / 2
 for a piece over [a, b]. Times are those of the clock of arrival, never those in the data.
 
-A key may be taken out again while its previous value is still being processed. What is then the
-oldest pending update after the first delivery is the first arrival after the first take: it is
-kept aside per key until the second value is delivered.
+A key may be taken again while its previous value is still being processed. After the first
+delivery the oldest pending update is then the first arrival after the first take: it is kept aside
+for the key until the second value is delivered.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class StalenessLedger:
 
     def __init__(self) -> None:
         self._since = np.empty(0, np.int64)
-        """Arrival of the oldest pending update."""
+        """Per cell: the arrival of the oldest pending update ..."""
         self._from = np.empty(0, np.int64)
-        """When it became the oldest pending update."""
+        """... and the time when it became the oldest pending update."""
         self._area = np.empty(0)
         self._queue_area = np.empty(0)
         self._in_process = np.empty(0, np.int64)
@@ -60,7 +60,7 @@ class StalenessLedger:
         self._in_process = enlarge(self._in_process, size, 0)
 
     def arrive(self, cells: Ints, times: Ints) -> None:
-        """Cells that begin to wait, at these times."""
+        """Note cells that begin to wait, at these times."""
         fresh = self._since[cells] == NEVER
         self._since[cells[fresh]] = times[fresh]
         self._from[cells[fresh]] = times[fresh]
@@ -71,7 +71,7 @@ class StalenessLedger:
             self._from[cell] = time
 
     def take(self, cells: Ints, since: Ints, now: int) -> None:
-        """Distinct cells leave the queue, where they have waited since these times."""
+        """Note distinct cells that leave the queue, where they have waited since these times."""
         waited = now - since
         self._queue_area[cells] += 0.5 * waited.astype(np.float64) ** 2
         self.longest_wait = max(self.longest_wait, int(waited.max(initial=0)))
@@ -81,7 +81,7 @@ class StalenessLedger:
             self._taken_since.setdefault(int(cells[at]), deque()).append(int(since[at]))
 
     def keep_waiting(self, cells: Ints, since: Ints, now: int) -> None:
-        """Cells that were just taken wait on, since before that: with later rows of theirs."""
+        """Note that cells just taken still wait, with later rows, since these times."""
         waited = np.where(since == NEVER, 0, now - since).astype(np.float64)
         self._queue_area[cells] -= 0.5 * waited**2
 
@@ -94,8 +94,8 @@ class StalenessLedger:
         self._in_process[cell] += 1
 
     def deliver(self, cells: Ints, now: int, since: Ints) -> None:
-        """Results of the oldest values in process of distinct cells are delivered. `since` is when
-        each cell began to wait again, NEVER if it does not wait."""
+        """Note that the results of the oldest values in process of distinct cells are delivered.
+        `since` is when each cell began to wait again, NEVER if it does not wait."""
         age = (now - self._since[cells]).astype(np.float64)
         before = (self._from[cells] - self._since[cells]).astype(np.float64)
         self._area[cells] += 0.5 * (age**2 - before**2)
@@ -146,7 +146,7 @@ class StalenessLedger:
         self._taken_since = {int(moved[cell]): times for cell, times in self._taken_since.items()}
 
     def restart(self, now: int, since: Ints) -> None:
-        """All areas are zero at `now`; `since` as in the schedule."""
+        """Begin all areas anew at `now`; `since` as in the schedule."""
         self._area[:] = 0
         self.forgotten_area = self.forgotten_queue_area = 0.0
         self._from[self._since != NEVER] = now
@@ -155,7 +155,7 @@ class StalenessLedger:
         self.longest_wait = 0
 
     def withdraw_one(self, cell: int) -> None:
-        """What was taken will not be delivered; the key stays as stale as it is."""
+        """Note that the taken value will not be delivered; the key stays as stale as it is."""
         self._in_process[cell] -= 1
 
     def application(self, now: int) -> Ints:

@@ -1,5 +1,5 @@
-"""What a row takes that leaves a queue: from one take to the next while rows wait, and from a take
-to its delivery when none does."""
+"""The time to serve a row of a queue: from one take to the next while rows wait, and from a take to
+its delivery when no row waits."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ class TakeCost:
     def __init__(self, monitor: CostMonitor) -> None:
         self._monitor = monitor
         self._last = (NEVER, 0)
-        """When rows were last taken, and how many, if others were left."""
+        """The time of the last take and its number of rows, if other rows were left waiting."""
         self.is_measured = False
-        """Whether there was a measure, so that the cost is more than a guess."""
+        """Whether there was a measurement, so that the cost is more than a guess."""
 
     def taken(self, now: int, rows: int, *, others_wait: bool) -> None:
-        """Rows have been taken."""
+        """Note that rows were taken."""
         if rows and others_wait:
             self._last = (now, rows)
 
     def next_take(self, now: int) -> None:
-        """More rows are taken: those before have taken until now."""
+        """Note the next take: the rows of the last one were served until now."""
         began, rows = self._last
         if rows and now > began:
             self._observe(now - began, rows)
 
     def delivered(self, now: int, taken_at: int, rows: int) -> None:
-        """Rows have been delivered; they are measured where nothing waited behind them."""
+        """Note that rows were delivered; they are measured if no rows waited behind them."""
         if taken_at != NEVER and rows and not self._last[1] and now > taken_at:
             self._observe(now - taken_at, rows)
 
     def _observe(self, duration: int, rows: int) -> None:
         if self.is_measured:
             self._monitor.observe(duration, rows)
-        else:  # the first measure replaces the guess
+        else:  # the first measurement replaces the guess
             self._monitor.cost = duration / rows
         self._last = (NEVER, 0)
         self.is_measured = True

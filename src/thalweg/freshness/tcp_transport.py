@@ -8,7 +8,7 @@ been sent.
 | --- | --- | --- |
 | `A` | rows: an Arrow IPC stream of the queue's schema | `{"accepted", "outdated", "refused"}` |
 | `J` | rows: JSON lines, one object a row | the same |
-| `C` | a command (see `receiver`), one JSON object | what it says |
+| `C` | a command (see `receiver`), one JSON object | the answer of `receiver` |
 
 A connection whose frames cannot be told apart any more is closed. A frame is at most `max_frame`
 bytes, and there are at most `max_connections`, so memory is bounded whatever is sent, and however
@@ -78,7 +78,7 @@ class TcpTransport:
     async def _answer(
         self, reader: asyncio.StreamReader, consumer: asyncio.StreamWriter
     ) -> dict[str, Any] | None:
-        """What the next frame is answered with; None at the end of the connection."""
+        """The answer to the next frame; None at the end of the connection."""
         try:
             header = await reader.readexactly(HEADER.size)
         except asyncio.IncompleteReadError as end:

@@ -55,7 +55,7 @@ class UpdateLog:
         for unfinished in folder.glob("log-*.tmp"):
             unfinished.unlink()
         segments = sorted(folder.glob("log-*.bin"))
-        for older in segments[:-1]:  # of a compaction that was cut short; the newest says it all
+        for older in segments[:-1]:  # a compaction was cut short; the newest segment is complete
             older.unlink()
         segments = segments[-1:]
         self._found = segments
@@ -89,7 +89,7 @@ class UpdateLog:
         os.fdatasync(self._file.fileno())
 
     def compact(self, summary: list[Record]) -> None:
-        """Begin anew with `summary`, which says all that the log has said so far."""
+        """Begin a new segment with `summary`, which replaces all records so far."""
         older = self._path(self._number)
         number = self._number + 1
         unfinished = self._folder / f"log-{number:012d}.tmp"

@@ -1,13 +1,13 @@
 """An update queue: rows in, the newest row of each key out, in the order of a key schedule.
 
-Key table, pages and schedule in one: `enqueue` finds each row's key cell, `KeyQueue` says which
-rows are the newest of their key and where they belong, and the row store writes them there. Rows
-come in batches or alone; both lead to the same queue.
+It combines key table, pages and schedule: `enqueue` finds each row's key cell, `KeyQueue` decides
+which rows are the newest of their key and where they belong, and the row store writes them there.
+Rows may come in batches or one by one; both lead to the same queue.
 
 Arrival times are given by the caller, on a clock that never goes back (a time before the last one
 counts as the last one). They have nothing to do with times in the data. Where a column of the data
-says when a row was made (`time`), an update that is older than what the queue has already seen of
-its key is not taken: it is counted as outdated.
+says when a row was made (`time`), an update that is older than an earlier update of its key is not
+taken: it is counted as outdated.
 
 The number of keys is bounded by the capacity. When it is reached, keys that are idle and were
 updated longest ago are forgotten to make room: their rates and times, not their counts. Only if no
@@ -43,19 +43,19 @@ __all__ = ["Taken", "UpdateQueue"]
 
 PAGE_LOCATIONS = 256
 _CELL_BYTES = 136
-"""What a key takes besides its value, at most: counts, rate, hash and slots of the key table."""
+"""The most bytes of a key besides its value: counts, rate, hash and slots of the key table ..."""
 _READER_BYTES = 144
-"""What it takes for each reader: place in line, times, areas."""
+"""... and for each reader: place in line, times, areas."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Taken:
-    """Rows that left the queue; `cells` names their keys until they are delivered."""
+    """Rows that were taken from the queue; `cells` are their keys until they are delivered."""
 
     rows: pa.RecordBatch
     cells: Ints
     at: int = NEVER
-    """When they left."""
+    """When they were taken."""
 
 
 class UpdateQueue:
@@ -142,8 +142,8 @@ class UpdateQueue:
                 serving.schedule.set_target(cell, target)
 
     def conflating(self, reason: str) -> AbstractContextManager[None]:
-        """While rows of a log are read again, of each key the newest alone is kept, as it always is
-        here."""
+        """A context in which only the newest row of each key is kept, while the rows of a log are
+        read again. Here that is always so."""
         del reason
         return nullcontext()
 
@@ -159,8 +159,9 @@ class UpdateQueue:
     ) -> Admission:
         """Rows in order of arrival, all at `now` or each at its time in `arrived`.
 
-        `trusted` tells the inputs of a union apart: a key has one row for each time then, the first
-        that came, unless a trusted one comes before that was served. Others are outdated.
+        For the inputs of a union `trusted` tells whether the rows come from the trusted one. A key
+        then has one row for each time: the first to arrive, or a trusted row that arrives before
+        the first was served. Other rows are outdated.
         """
         return self.enqueue_accepted(rows, now=now, arrived=arrived, trusted=trusted)[0]
 
@@ -208,11 +209,11 @@ class UpdateQueue:
         return Admission(len(cells) - refused, outdated, refused + unfit), rows
 
     def _admit(self, rows: pa.RecordBatch, cells: Ints, times: Ints) -> int:
-        """Take rows in; how many there was no room for."""
+        """Add rows; returns how many were refused because there was no room."""
         batch = self.keys.arrive(cells, times)
         refused = len(cells) - len(batch.cells)
         last = batch.last
-        if refused:  # positions in the batch as it was given, not as it was accepted
+        if refused:  # from positions among the accepted rows to positions in `rows`
             last = np.flatnonzero(self.keys.location[cells] >= 0)[last]
         self._store.write(self.keys.location[batch.distinct], rows.take(pa.array(last)))
         return refused
@@ -247,8 +248,8 @@ class UpdateQueue:
             self._times.grow(len(self.keys.location))
 
     def _forget_idle(self, arriving: Ints) -> int:
-        """There are as many keys as fit: forget those that are idle and were updated longest ago, a
-        quarter of all at most, so that it does not happen again at once."""
+        """Forget the idle keys that were updated longest ago, at most a quarter of all keys, so
+        that there is room for a while; returns how many were forgotten."""
         assert self._table is not None
         self._grow()
         idle = self.keys.idle_cells()
@@ -271,7 +272,7 @@ class UpdateQueue:
     # ------------------------------------------------------------------------------------ rows out
 
     def dequeue(self, count: int, *, now: int, reader: str | None = None) -> Taken:
-        """Take up to `count` rows out, in the order of the schedule."""
+        """Take up to `count` rows, in the order of the schedule."""
         now = self._tick(now)
         self._cost.next_take(now)
         cells, locations = self.keys.take(count, now, reader)
@@ -284,11 +285,11 @@ class UpdateQueue:
         return taken
 
     def read(self, count: int, *, now: int, reader: str | None = None) -> pa.RecordBatch:
-        """The rows that `dequeue` would give, which stay."""
+        """The rows that `dequeue` would return; they keep waiting."""
         return self._store.read(self.keys.read(count, self._tick(now), reader)[1])
 
     def deliver(self, taken: Taken, *, now: int, reader: str | None = None) -> None:
-        """What follows from these rows has reached the application."""
+        """Note that the results of these rows have reached the application."""
         now = self._tick(now)
         ledger = self.keys.reader(reader).ledger
         ledger.deliver(taken.cells, now, self._since(taken.cells, reader))
@@ -296,17 +297,17 @@ class UpdateQueue:
         self._cost.delivered(now, taken.at, len(taken.rows))
 
     def _since(self, cells: Ints, reader: str | None) -> Ints:
-        """Since when each cell waits again, NEVER if it does not."""
+        """The time since when each cell waits again, NEVER if it does not."""
         since: Ints = self.keys.reader(reader).schedule.since[cells]
         return since
 
     def finished_keys(self, taken: Taken) -> pa.RecordBatch:
-        """Rows of keys of which nothing waits any more, one for each: all that were taken."""
+        """One row for each key of which no row waits any more: here all taken rows."""
         return taken.rows
 
     def take_out(self, keys: pa.RecordBatch, *, delivered: bool) -> Taken:
         """Take the waiting rows of these keys out of turn, for all readers: they were served
-        elsewhere. Without an update key any row stands for the one that waits."""
+        elsewhere. Without an update key any row stands for the waiting one."""
         if self._table is None:
             cells = np.zeros(min(len(keys), 1, self.keys.size), np.int64)
         else:
@@ -320,13 +321,14 @@ class UpdateQueue:
         return taken
 
     def waiting_rows(self) -> tuple[pa.RecordBatch, Ints]:
-        """All rows that wait, in no order, and since when their keys wait for the first reader."""
+        """All waiting rows, in no order, and the times since when their keys wait for the first
+        reader."""
         cells = np.flatnonzero(self.keys.location[: self.keys.size] >= 0)
         since = self.keys.reader().schedule.since[cells]
         return self._store.read(self.keys.location[cells]), since
 
     def totals(self) -> dict[str, int]:
-        """Counts of all that is not waiting any more, for `add_totals` of a queue that goes on."""
+        """Counts of the rows that do not wait any more, for `add_totals` of a successor."""
         status = self.status(now=self._clock)
         return {
             "arrived": status.arrived - status.waiting,
@@ -336,7 +338,7 @@ class UpdateQueue:
         }
 
     def add_totals(self, totals: Mapping[str, int]) -> None:
-        """Counts of a queue that this one goes on for."""
+        """Add the counts of the queue that this one continues."""
         forgotten, name = self.keys.forgotten, self.keys.main_reader
         forgotten.arrived += totals["arrived"]
         forgotten.taken[name] = forgotten.taken.get(name, 0) + totals["taken"]
@@ -344,7 +346,7 @@ class UpdateQueue:
         self._outdated += totals["outdated"]
 
     def restart_measures(self) -> None:
-        """Averages of staleness begin anew."""
+        """Begin the averages of staleness anew."""
         if self._clock != NEVER:
             self._began = self._clock
             self.keys.restart_measures(self._clock)
@@ -402,7 +404,7 @@ class UpdateQueue:
     def stalest_keys(
         self, count: int, *, now: int, reader: str | None = None
     ) -> list[dict[str, Any]]:
-        """The keys whose answers are the stalest, with their figures (see `stalest_keys`)."""
+        """The keys with the stalest answers, with their figures (see `stalest_keys`)."""
         now = max(self._clock, now)
         return stalest_keys(self.keys, self._table, count, now=now, reader=reader)
 

@@ -1,8 +1,8 @@
 """Which updates are outdated, by a time column of the data.
 
-An update is outdated when its key has shown a younger one. Of a union, where inputs are trusted or
-not, a key has one row for each time: the first that came, or the trusted one, as long as the other
-waits.
+An update is outdated when its key has had a younger one. In a union, whose inputs are trusted or
+not, a key has one row for each time: the first to arrive, or a trusted one that arrives while the
+first still waits.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["UpdateTimes"]
 
 
 class UpdateTimes:
-    """By cell, the largest time that was seen of a key."""
+    """Per cell: the largest time seen of the key."""
 
     def __init__(self, column: str) -> None:
         self._column = column
         self._newest = np.empty(0, np.int64)
         self._is_trusted = np.empty(0, np.bool_)
-        """By cell, whether the row of that time came from a trusted input."""
+        """Per cell: whether the row of that time came from a trusted input."""
 
     def grow(self, size: int) -> None:
         if size > len(self._newest):
@@ -31,16 +31,17 @@ class UpdateTimes:
             self._is_trusted = enlarge(self._is_trusted, size, 0)
 
     def keep(self, kept: Ints) -> None:
-        """Forget all cells but these, which move to the front."""
+        """Forget all cells but these, which are numbered 0, 1, ... from now on."""
         keep(self._newest, kept, NEVER)
         keep(self._is_trusted, kept, 0)
 
     def check(
         self, rows: pa.RecordBatch, cells: Ints, kept: Mask, location: Ints, *, trusted: bool | None
     ) -> Mask:
-        """Which of the kept rows are not older than what came before them of their key; of a union,
-        younger. `location` is where the waiting row of each cell is, negative where none waits;
-        `trusted` whether the input of the rows is, None where there is only one input."""
+        """Which of the `kept` rows are not older than all earlier rows of their key; in a union,
+        which are younger. `location` is that of each cell's waiting row, negative where none waits;
+        `trusted` tells whether the input of the rows is trusted, None if there is only one
+        input."""
         times = rows.column(self._column).cast(pa.int64()).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(kept)
         if (

@@ -1,7 +1,8 @@
-"""Rows of windows that arrive together: by key, in order of time, with what each of them does.
+"""Rows of windows that arrive together, by key in order of time; and the windows that each row
+starts and closes.
 
-A row starts a window, or closes one, by its own time and that of its key's row before it. So a
-batch says what the rows one by one would say, without going through them.
+That follows from the time of a row and of the row before it of its key, so that a batch is handled
+without a loop over its rows.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ class KeyedRows:
     """Rows in order, those of one key together."""
 
     row: Ints
-    """Where each stands in the batch."""
+    """The position of each row in the batch."""
     time: Ints
     previous: Ints
-    """The time of the key's row before, NEVER for its very first."""
+    """The time of the row before it of its key, NEVER for the very first one."""
     owner: Ints
-    """The position of its cell in `cells`."""
+    """For each row, the position of its cell in `cells`."""
     cells: Ints
     first: Ints
     """The first row of each cell."""
@@ -45,8 +46,8 @@ class KeyedRows:
 
 
 def rows_by_key(cells: Ints, times: Ints, newest: Ints) -> KeyedRows:
-    """The rows that are younger than all before them of their key; `newest[cell]` is the time of
-    the youngest that came before this batch.
+    """The rows that are younger than all rows before them of their key; `newest[cell]` is the time
+    of the youngest row before this batch.
 
     >>> rows = rows_by_key(np.array([1, 0, 1, 1]), np.array([5, 9, 4, 6]), np.array([7, NEVER]))
     >>> rows.row, rows.cells, rows.previous.tolist() == [7, NEVER, 5]
@@ -76,7 +77,7 @@ def rows_by_key(cells: Ints, times: Ints, newest: Ints) -> KeyedRows:
 
 
 def _younger(cells: Ints, times: Ints, fresh: Mask, newest: Ints) -> Mask:
-    """Which of the sorted rows are younger than all before them of their cell."""
+    """Which of the sorted rows are younger than all rows before them of their cell."""
     rank, highest = rank_and_running_maximum(times, fresh)
     before = np.where(fresh, 0, np.concatenate([[0], highest[:-1]]))
     younger: Mask = (rank > before) & (times > newest[cells])
@@ -84,7 +85,7 @@ def _younger(cells: Ints, times: Ints, fresh: Mask, newest: Ints) -> Mask:
 
 
 def newest_closed(window: UpdateWindow, times: Ints) -> Ints:
-    """As `UpdateWindow.newest_closed`, of each time."""
+    """As `UpdateWindow.newest_closed`, for each time."""
     closed: Ints = (times - window.size + 1) // window.slide * window.slide
     return closed
 
@@ -105,5 +106,5 @@ def last_of_each(chosen: Mask, rows: KeyedRows) -> Ints:
     """For each cell, the last of its chosen rows, -1 if none is chosen."""
     last = np.full(len(rows.cells), -1)
     at = np.flatnonzero(chosen)
-    last[rows.owner[at]] = at  # of several, the last is written last
+    last[rows.owner[at]] = at  # the last row of a cell is written last
     return last

@@ -1,10 +1,10 @@
 """Window buffers in blocks: rows of a key, in order of time, on pages.
 
-Pages are divided into blocks of equal size; a block holds consecutive rows of one buffer. A block
-knows its place (its location in the paged memory), its dequeue offset and its enqueue offset: rows
-between the two are held. A buffer is a linked list of blocks: rows are enqueued in its last block,
-dequeued from its first. A block is freed when its last row has left, and a buffer that is cleared
-frees all its blocks.
+Pages are divided into blocks of equal size; a block holds consecutive rows of one buffer. It has a
+location in the paged memory, a dequeue offset and an enqueue offset, and holds the rows between the
+two. A buffer is a linked list of blocks: rows are enqueued in its last block and dequeued from its
+first. A block is freed when its last row was dequeued, and a buffer that is cleared frees all its
+blocks.
 
 A row location is `block * rows a block + offset`; values are stored there.
 """
@@ -40,9 +40,9 @@ class BlockBuffers:
         self._first = np.empty(0, np.int64)
         self._last = np.empty(0, np.int64)
         self.count = np.empty(0, np.int64)
-        """Rows held, per buffer."""
+        """Per buffer: how many rows it holds."""
         self.left = 0
-        """Rows that have left so far."""
+        """How many rows were removed so far."""
 
     def grow(self, buffers: int) -> None:
         if buffers > len(self.count):
@@ -73,7 +73,7 @@ class BlockBuffers:
         added = -(-(filled + counts) // size) - 1
         blocks = self.memory.add(int(added.sum()))
         begin, first = np.cumsum(counts) - counts, np.cumsum(added) - added
-        # A row's place, counted from the begin of what was its buffer's last block.
+        # A row's place, counted from the begin of its buffer's last block before the call.
         place = np.repeat(filled - begin, counts) + np.arange(int(counts.sum()))
         turn, offset = np.divmod(place, size)
         block = np.repeat(last, counts)
@@ -86,8 +86,8 @@ class BlockBuffers:
         return locations
 
     def _chain(self, buffers: Ints, blocks: Ints, first: Ints, added: Ints) -> None:
-        """Put new blocks behind the last ones: `added[i]` for the i-th buffer, from `first[i]`
-        on."""
+        """Append new blocks to buffers: `added[i]` of them, from `blocks[first[i]]` on, to the i-th
+        buffer."""
         if not len(blocks):
             return
         self._dequeue[blocks] = 0
@@ -104,7 +104,7 @@ class BlockBuffers:
         self._last[buffers] = ends
 
     def pop(self, buffer: int) -> int:
-        """The location of the first row, which leaves; -1 if there is none."""
+        """Remove the first row; returns its location, -1 if there is none."""
         if not self.count[buffer]:
             return -1
         block = int(self._first[buffer])
@@ -117,25 +117,25 @@ class BlockBuffers:
         return block * self.block_rows + offset
 
     def first(self, buffer: int) -> int:
-        """The location of the first row, which stays; the buffer must not be empty."""
+        """The location of the first row of a buffer that is not empty."""
         block = int(self._first[buffer])
         return block * self.block_rows + int(self._dequeue[block])
 
     def pop_many(self, buffer: int, most: int) -> Ints:
-        """The locations of the first rows, which leave: `most` of them, or all."""
+        """Remove the first `most` rows, or all; returns their locations."""
         rows = self.rows(buffer, most)[:most]
         self.drop(buffer, len(rows))
         return rows
 
     def move(self, source: int, target: int) -> None:
-        """All rows of `source` become those of `target`, which must be empty."""
+        """Move all rows of `source` to `target`, which must be empty."""
         for array in (self._first, self._last, self.count):
             array[target] = array[source]
         self._first[source] = self._last[source] = -1
         self.count[source] = 0
 
     def drop(self, buffer: int, count: int) -> None:
-        """The first `count` rows leave."""
+        """Remove the first `count` rows."""
         self.count[buffer] -= count
         self.left += count
         while count > 0:
@@ -151,15 +151,15 @@ class BlockBuffers:
         self.drop(buffer, int(self.count[buffer]))
 
     def clear_many(self, buffers: Ints) -> None:
-        """All rows of distinct buffers leave."""
+        """Remove all rows of distinct buffers."""
         self.left += int(self.count[buffers].sum())
         self.count[buffers] = 0
         while len(buffers := buffers[self._first[buffers] >= 0]):
             self._free_firsts(buffers)
 
     def drop_before(self, buffers: Ints, times: Ints, needed: Ints) -> None:
-        """Of each of distinct buffers, the first rows leave whose time, `times[location]`, is
-        before `needed`. The loop is over the blocks of one buffer."""
+        """Remove the first rows of distinct buffers, as long as their time, `times[location]`, is
+        before the time `needed` of the buffer. The loop is over the blocks of one buffer."""
         offsets = np.arange(self.block_rows)
         while True:
             held = self._first[buffers] >= 0

@@ -1,19 +1,20 @@
-"""LAZY or EAGER: the one that would have served the latest rows fresher.
+"""The choice between LAZY and EAGER: the rule that would have served the latest rows fresher.
 
-Which of the two is fresher depends on gaps, skew, window and load together, and on what the server
-does in between; no rule of thumb over gaps holds for all of them. So both are tried, in virtual
-time, on the latest arrivals and at the measured cost of a row: two small queues of the same code
-serve them again, and the one with the smaller area under its staleness is used from then on.
+Which rule is fresher depends on gaps, skew, window and load together, and on the other work of the
+server; no rule of thumb holds for all of them. So both are tried in virtual time: two small queues
+serve the latest arrivals again, at the measured cost of a row, and the rule with the smaller area
+under its staleness is used from then on.
 
-A trial is a sample: up to `_KEYS` keys, whose rows cost as much more as they are fewer than all
-rows, and of these the latest `_TURNS` windows of each, `_LEAST_TURNS` at least; the first half of
-them is not counted. It is made again when eight times as many rows have come as it looked at, so
-what it costs is a fixed share of what the rows cost; at first sooner. A rule that is not better by
-more than `_CLEARLY` is not changed to, and a trial counts as much as all before it.
+A trial is a sample of up to `_KEYS` keys, and of the latest `_TURNS` windows of each, at least
+`_LEAST_TURNS`. The cost of its rows is multiplied by the number of all rows over those in the
+sample; the first half of the time is not counted. The next trial is made when eight times as many
+rows have come as the last one looked at, at first sooner, so that trials cost a fixed share of the
+work. The rule changes only if the other one is better by more than `_CLEARLY`; a trial has the same
+weight as all trials before it together.
 
-Before the first trial windows that overlap are LAZY: where the load is low EAGER can be a hundred
-times staler, since it leaves out what closes while it waits for the window it has begun. Windows
-that do not overlap are EAGER, which then leaves out nothing.
+Before the first trial windows that overlap are LAZY: under low load EAGER can be a hundred times
+staler, since it skips the windows that close while it waits for the window it has begun. Windows
+that do not overlap are EAGER, which then skips none.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ def make_window_queue(
 
 
 class ChoosingQueue(WindowQueue):
-    """AUTO: a key follows the rule that the latest trial found better from its next window on."""
+    """AUTO: from its next window on, a key follows the better rule of the latest trial."""
 
     @cached_property
     def trial(self) -> RuleTrial:
-        """What compares the two rules."""
+        """The comparison of the two rules."""
         return RuleTrial(self.window)
 
     def arrive_one(self, cell: int, time: int, now: int, number: int = 0) -> bool:
@@ -83,20 +84,20 @@ class RuleTrial:
         self._window = window
         self.is_eager = window.slide == window.size
         self._odds = 0.0
-        """The logarithm of EAGER's staleness over LAZY's, as a mean that forgets."""
+        """The logarithm of EAGER's staleness over LAZY's, as a decaying mean."""
         self.trials = 0
         self._cells = np.empty(2 * _MOST_ROWS, np.int64)
         self._times = np.empty(2 * _MOST_ROWS, np.int64)
         self._arrived = np.empty(2 * _MOST_ROWS, np.int64)
         self._held = 0
         self._stride = 1
-        """Of so many keys one is looked at."""
+        """One in this many keys is sampled."""
         self._all_rows = self._its_rows = 0
-        """Rows since the last trial: all, and those that are kept."""
+        """Rows since the last trial: all, and those in the sample."""
         self._next_trial = _FIRST_ROWS
 
     def note(self, cells: Ints, times: Ints, now: int, keys: int, row_cost: float) -> None:
-        """Rows that arrive at `now`; there are `keys` keys."""
+        """Add rows that arrive at `now`; there are `keys` keys in all."""
         while keys > _KEYS * self._stride:
             self._stride *= 2
             self._keep(self._is_looked_at(self._cells[: self._held]))
@@ -177,8 +178,8 @@ def _area(
     times: Ints,
     row_cost: float,
 ) -> float:
-    """The area under the staleness that a rule leads to, in the second half: at first nothing
-    waits."""
+    """The area under the staleness of a rule, in the second half of the time: the first half begins
+    with an empty queue."""
     scale = 1 if row_cost >= 64 else 64
     moments = (arrived - arrived[0]) * scale
     cost = max(1, round(row_cost * scale))
@@ -197,7 +198,8 @@ def _area(
 
 
 def small_queue(window: UpdateWindow, rule: str, keys: int, rows: int) -> WindowQueue:
-    """A queue in place that can hold so many rows of every key, and those of a committed window."""
+    """A queue with an in-place schedule and room for `rows` rows of every key, besides those of its
+    committed window."""
     blocks = keys * 2 * (-(-rows // 8) + 2)
     memory = PagedMemory(PagePool(-(-blocks // 32), 32))
     queue = make_window_queue(window, rule, memory, InPlaceSchedule())

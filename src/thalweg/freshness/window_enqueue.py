@@ -1,9 +1,9 @@
-"""How rows enter an update queue of windows: one by one, or a batch at once.
+"""Adds rows to an update queue of windows, one by one or in batches.
 
-A row joins the committed window of its key, if that is open yet; and under LAZY or EAGER (see
-`window_queue`) the newer windows of the key. It makes a window the newest of the key when it closes
-one (LAZY) or starts one (EAGER): then the key waits to be served. A batch leaves the queue in the
-state that its rows one by one would.
+A row joins the committed window of its key, if that is still open, and under LAZY or EAGER (see
+`window_queue`) the newer windows of the key. When it closes a window (LAZY) or starts one (EAGER),
+that is the newest window of the key, which then waits to be served. A batch has the same effect as
+its rows one by one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from thalweg.freshness.window_keys import WindowKeys
 __all__ = ["WindowEnqueue"]
 
 _FEW = 8
-"""Up to so many rows, one by one is faster than together."""
+"""Up to this many rows are added faster one by one than as a batch."""
 
 
 class WindowEnqueue(WindowKeys):
     """The keys of a queue, and rows that arrive for them."""
 
     def arrive_one(self, cell: int, time: int, now: int, number: int = 0) -> bool:
-        """A row of source time `time` arrives at `now`; whether it was in order. `number` is kept
-        with the row; a number below zero says that there is no room for it."""
+        """Add a row of source time `time` that arrives at `now`; returns whether it was in order.
+        `number` is kept with the row; a negative number means that there is no room for it."""
         previous = int(self._newest[cell])
         if previous != NEVER and time <= previous:
             self.outdated[cell] += 1
@@ -60,10 +60,10 @@ class WindowEnqueue(WindowKeys):
         return True
 
     def arrive(self, cells: Ints, times: Ints, now: int, numbers: Ints) -> Mask:
-        """As `arrive_one` for each row in turn; which rows were in order.
+        """As `arrive_one` for each row in turn; returns which rows were in order.
 
-        Rows for which there is room whatever happens are taken together, others in ever shorter
-        runs: which of them are refused depends on what those before them freed.
+        Rows for which there is room in any case are added together, others in ever shorter runs:
+        which of them are refused depends on the room that the rows before them have freed.
         """
         in_order = np.ones(len(cells), np.bool_)
         runs = [(0, len(cells))]
@@ -131,7 +131,7 @@ class WindowEnqueue(WindowKeys):
         return in_order
 
     def _replace_eager(self, rows: KeyedRows, numbers: Ints, last: Ints, eager: Mask) -> None:
-        """EAGER: rows from the last start on; before them, those of older windows leave."""
+        """EAGER: store the rows from the last start on, and drop the rows of older windows."""
         starts = eager & (last >= 0)
         cells = rows.cells[starts]
         self.buffers.clear_many(2 * cells + 1)
@@ -142,7 +142,7 @@ class WindowEnqueue(WindowKeys):
         self._store_all(rows, numbers, stored, newer=1)
 
     def _append_lazy(self, rows: KeyedRows, numbers: Ints, eager: Mask) -> None:
-        """LAZY: all rows; then those before every window that is or may be offered leave."""
+        """LAZY: store all rows, then drop those before every window that is or may be offered."""
         self._store_all(rows, numbers, ~eager[rows.owner], newer=1)
         cells = rows.cells[~eager]
         needed = np.where(
@@ -162,7 +162,7 @@ class WindowEnqueue(WindowKeys):
         self._ready.extend(woken.tolist())
 
     def _update_all(self, cells: Ints, now: int) -> None:
-        """The keys of these rows, in order of arrival, have newer windows to offer."""
+        """Note that the keys of these rows, in order of arrival, have newer windows to offer."""
         if not len(cells):
             return
         batch = group_by_cell(cells, np.full(len(cells), now), self._scratch)
@@ -184,7 +184,7 @@ class WindowEnqueue(WindowKeys):
             self.buffers.clear(newer)
             self._whole_from[cell] = self._offered[cell] = self.window.newest_start(time)
         elif not self.buffers.count[newer]:
-            return  # the newest window is the committed one, or it has lost a row
+            return  # the newest window is the committed window, or it has lost a row
         if not self._store(newer, time, number):
             self._drop_offered(cell, time)
         elif starts:
@@ -203,14 +203,15 @@ class WindowEnqueue(WindowKeys):
         self._drop_useless(cell)
 
     def _drop_useless(self, cell: int) -> None:
-        """LAZY: rows before every window that is or may be offered."""
+        """LAZY: drop the rows before every window that is or may be offered."""
         needed = int(self._offered[cell])
         if needed == NEVER:
             needed = self.window.newest_closed(int(self._newest[cell])) + self.window.slide
         self._drop_rows_before(2 * cell + 1, needed)
 
     def _add_to_committed(self, cell: int, time: int, number: int) -> None:
-        """A row of the committed window joins it; that, or a row beyond it, wakes an idle key."""
+        """Store a row if it belongs to the committed window. Such a row, or one after the window,
+        makes an idle key ready."""
         committed = int(self._committed[cell])
         if committed == NEVER:
             return
@@ -221,7 +222,7 @@ class WindowEnqueue(WindowKeys):
             self._ready.append(cell)
 
     def _update(self, cell: int, now: int) -> None:
-        """The key has a newer window to offer."""
+        """Note that the key has a newer window to offer."""
         self.updates[cell] += 1
         rate = self.rates.arrive_one(cell, now)
         if self._parked_since[cell] != NEVER:
@@ -229,7 +230,7 @@ class WindowEnqueue(WindowKeys):
         self._schedule.arrive_one(cell, now, rate, self.rates.key_count, self._service_cost())
 
     def _drop_offered(self, cell: int, time: int) -> None:
-        """A row of the newest windows was refused: none of those that contain it is whole."""
+        """Drop the windows that contain a refused row: they would not be whole."""
         self.buffers.clear(2 * cell + 1)
         self._whole_from[cell] = self.window.newest_start(time) + self.window.slide
         self._offered[cell] = NEVER

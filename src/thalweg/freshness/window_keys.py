@@ -1,8 +1,8 @@
-"""The keys of an update queue of windows: what each of them waits for, holds and is working on.
+"""The keys of an update queue of windows: their states, rows and counts.
 
-Numbers are held in arrays with an entry for each key, its *cell*. The rows of a key lie in two
-buffers: 2 * cell holds those of the committed window that are still to be processed, 2 * cell + 1
-those of newer windows. See `window_queue` for the states of a key.
+Each key has a number, its *cell*, and an entry in each array. The rows of a key lie in two buffers:
+2 * cell holds the rows of the committed window that are still to be processed, 2 * cell + 1 those
+of newer windows. See `window_queue` for the states of a key.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _PER_CELL: Final = {
         NEVER,
     ),
 }
-"""The arrays that have an entry for each cell, with its first value."""
+"""The arrays with an entry for each cell, and the first value of an entry."""
 
 
 class WindowKeys:
-    """The state of a queue, and what can be measured of it."""
+    """The state of a queue, and its figures."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class WindowKeys:
         self._schedule = schedule
         self._ready: deque[int] = deque()
         self._to_commit: deque[int] = deque()
-        """Keys that reached the head of the line while another window of theirs was committed,
-        which is finished now: they come next."""
+        """Keys that reached the head of the line while another window of theirs was committed; that
+        window is finished now, so they are next."""
         self.ledger = StalenessLedger()
         self.rates = RateMonitor()
         self.costs = CostMonitor()
@@ -85,21 +85,24 @@ class WindowKeys:
         self._scratch = np.empty(0, np.int64)
         self._idle = self._eager = np.empty(0, np.bool_)
         self._steps, self._stepped_at, self._is_busy = 0, NEVER, False
-        """Steps that were handed out at one moment, and whether there was one at the last look."""
+        """The number of steps handed out at one moment, that moment, and whether the last call has
+        handed out a step."""
         self._all_steps = self._all_windows = 0
         self.without_page = 0
-        """Rows whose number said that there is room, and for which there was no page."""
+        """Rows with a number (see `arrive_one`) that were refused because no page was left."""
 
     arrived: Ints
-    """Rows, per cell; of these, outdated ones came out of order, and for refused ones there was no
-    page."""
+    """Rows that arrived."""
     outdated: Ints
+    """Rows that arrived out of order."""
     refused: Ints
+    """Rows for which there was no page."""
     updates: Ints
     """Windows that became the newest of their key: closed (LAZY) or started (EAGER)."""
     taken: Ints
-    """Windows that were committed to, and of these, those that lost a row later."""
+    """Windows that were committed to."""
     lost: Ints
+    """Windows that were committed to, and lost a row later."""
     _newest: Ints
     """Time of the youngest row."""
     _began: Ints
@@ -111,12 +114,12 @@ class WindowKeys:
     _committed: Ints
     """Start of the committed window."""
     _served: Ints
-    """Start of the window that was committed to last."""
+    """Start of the last committed window."""
     _stale_since: Ints
-    """When a window after the one committed to last first closed."""
+    """When a window after the last committed window first closed."""
     _parked_since: Ints
-    """Since when a key waits that has reached the head of the line before its committed window was
-    finished."""
+    """Since when the key has waited, if it reached the head of the line before its committed window
+    was finished."""
     _processed: Ints
     """Time of the row of the committed window that was processed last."""
 
@@ -137,7 +140,7 @@ class WindowKeys:
         self.rates.grow(room)
 
     def states(self, cell: int) -> set[KeyState]:
-        """A key in no state has nothing to do: it was never seen, or it is done."""
+        """The states of a key; none if it was never seen, or is done."""
         found = set()
         if self._since()[cell] != NEVER:
             found.add(KeyState.WAIT)
@@ -149,7 +152,7 @@ class WindowKeys:
         return bool(self._eager[cell])
 
     def conflated(self) -> Ints:
-        """Per cell, windows that a newer one replaced before they were committed to."""
+        """Per cell: windows that were replaced by a newer one before they were committed to."""
         conflated: Ints = self.updates - self.taken - (self._since() != NEVER)
         return conflated
 
@@ -187,7 +190,7 @@ class WindowKeys:
             self._to_commit.append(cell)
 
     def _abandon(self, cell: int) -> None:
-        """The committed window has lost a row and gets no answer."""
+        """Give up the committed window, which has lost a row."""
         self.buffers.clear(2 * cell)
         self.lost[cell] += 1
         self.ledger.withdraw_one(cell)
@@ -200,7 +203,7 @@ class WindowKeys:
     # ------------------------------------------------------------------------- the cost of a step
 
     def _observe(self, now: int, *, was_busy: bool) -> None:
-        """What was handed out at one moment has taken until now, if the operator had no rest."""
+        """Measure the steps handed out at one moment: without a pause they took until now."""
         if self._steps and now > self._stepped_at:
             if was_busy:
                 self.costs.observe(now - self._stepped_at, self._steps)
@@ -214,7 +217,7 @@ class WindowKeys:
         self._all_steps += steps
 
     def _service_cost(self) -> float:
-        """What serving a key costs: the rows of a window, as many as windows had so far."""
+        """The cost of serving a key: that of a row times the mean number of rows in a window."""
         return self.costs.cost * max(self._all_steps / max(self._all_windows, 1), 1.0)
 
     # ----------------------------------------------------------------------------------- measures
@@ -243,16 +246,16 @@ class WindowKeys:
         return times
 
     def committed_starts(self) -> Ints:
-        """The starts of the windows that are worked on."""
+        """The starts of the committed windows."""
         starts: Ints = self._committed[: self.size]
         committed: Ints = starts[starts != NEVER]
         return committed
 
     def busy_keys(self) -> int:
-        """Keys with a window that waits or is worked on."""
+        """Keys with a window that waits or is being served."""
         busy = (self._since() != NEVER) | (self._committed != NEVER)
         return int(busy[: self.size].sum())
 
     def _since(self) -> Ints:
-        """Since when each key waits, in line or at its head."""
+        """Per cell: since when the key waits, in line or at its head."""
         return np.maximum(self._schedule.since, self._parked_since)

@@ -2,20 +2,19 @@
 
 Two rules say which window of a key is the newest:
 
-    LAZY    the one that closed last. A key is served when a window of it is complete.
-    EAGER   the one that started last. A key is served as soon as a window of it starts; its rows
+    LAZY    the window that closed last. A key is served when a window of it is complete.
+    EAGER   the window that started last. A key is served as soon as a window of it starts; its rows
             are processed as they arrive.
-    AUTO    whichever of the two would have served the latest rows fresher (`window_choice`).
+    AUTO    the rule of the two that would have served the latest rows fresher (`window_choice`).
 
-EAGER saves processing a window after it is complete, but waits for its rows: a gap in a committed
-window is time during which the key could have had an answer. Even gaps cost nothing, since the
-server has the other keys to work on; uneven ones cost a time that does not grow with the window,
-while what EAGER saves does.
+EAGER saves processing a window after it is complete, but waits for its rows: during a gap in a
+committed window the key gets no answer. Even gaps cost nothing, since the server works on other
+keys; uneven gaps cost a time that does not grow with the window, while the saving of EAGER does.
 
 Serving a key *commits* to its newest window. Other windows of the key are dropped as newer ones
 close (LAZY) or start (EAGER); rows of the committed window are never dropped, and no other window
-of the key is opened until its result is out. A key goes through these states, of which it may be
-in two at once (waiting with newer rows while its committed window is processed):
+of the key is opened until its result is emitted. A key goes through these states, of which it may
+be in two at once (waiting with newer rows while its committed window is processed):
 
     ENQ ----> WAIT     an update: a window closes (LAZY) or starts (EAGER)          is_update
     WAIT ---> READY    the operator commits to the key's newest window; a key whose committed window
@@ -63,7 +62,7 @@ class Step:
     time: int
     mark: int
     completes: bool
-    """Whether the result of the window is out after this step."""
+    """Whether the result of the window is complete after this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class WindowQueue(WindowEnqueue):
         return step
 
     def next_run(self, now: int, most: int) -> Run | None:
-        """As up to `most` calls of `next_step` at `now`, as long as they are of one window."""
+        """As up to `most` calls of `next_step` at `now`, while they are for one window."""
         self._observe(now, was_busy=self._is_busy)
         run = None
         while run is None and (cell := self._next_ready(now)) >= 0:
@@ -181,7 +180,8 @@ class WindowQueue(WindowEnqueue):
             self._abandon(cell)
 
     def _copy_offered(self, cell: int, start: int) -> bool:
-        """LAZY: the rows of a complete window, which newer windows may share."""
+        """LAZY: copy the rows of a complete window, which newer windows may share; False if there
+        is no room."""
         locations = self.buffers.rows(2 * cell + 1)
         times = self.row_time[locations]
         for location in locations[times <= self.window.last_tick(start)].tolist():
@@ -193,14 +193,14 @@ class WindowQueue(WindowEnqueue):
         return True
 
     def _use_rule(self, cell: int, now: int, *, eager: bool) -> None:
-        """The rule for the windows after the one that was just committed to."""
+        """Set the rule for the windows after the one that was just committed to."""
         if eager == self._eager[cell]:
             return
         self._eager[cell] = eager
         if not eager:
             self._whole_from[cell] = self._served[cell] + self.window.slide
             return
-        # The window that started last, of which LAZY holds all rows, is the one to offer.
+        # LAZY holds all rows of the window that started last: that is the one to offer.
         start = self.window.newest_start(int(self._newest[cell]))
         newer = 2 * cell + 1
         self._drop_rows_before(newer, start)
@@ -211,6 +211,6 @@ class WindowQueue(WindowEnqueue):
             self.buffers.clear(newer)
 
     def deliver_one(self, cell: int, now: int) -> None:
-        """The result of the key's completed window reaches the application."""
+        """Note that the result of the key's completed window has reached the application."""
         self._observe(now, was_busy=True)
         self.ledger.deliver_one(cell, now, int(self._stale_since[cell]))
