@@ -31,6 +31,17 @@ def test_windows_at_extreme_times(at: int, call: tw.AggregateCall) -> None:
     assert found == [(at, at + 1, {"x": 1})]
 
 
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+def test_windows_by_count_of_ends_of_many_groups(consistency: str) -> None:
+    """So many groups are looked up at once, up to the end of time when the input ends."""
+    count = np.arange(15_000)
+    rows = pa.RecordBatch.from_pydict({"k": count % 5_000, "v": count})
+    query = tw.source("s", {"k": "int64", **VALUE}).group_by("k").count_by_end(1)
+    engine = tw.Engine(query.apply("average", "v"), consistency=consistency)
+    out = [*engine.push("s", Batch(rows, count % 7, count + 10)), *engine.finish()]
+    assert len(tw.cht(tw.elements_of(out))) == len(count)
+
+
 @pytest.mark.parametrize("strategy", ["panes", "wid", "adaptive", "rows"])
 def test_a_row_with_a_bad_clock_costs_what_a_row_costs(strategy: str) -> None:
     events = tw.source("s", VALUE, insert_only=True).sliding("10 s", "1 s")

@@ -114,9 +114,9 @@ def _pairs_of_class(
         points = np.unique(right_start)
         span = len(points) + 1
         at = np.searchsorted(points, right_start)
-        earliest = np.searchsorted(
-            points, left_start - (0 if longest is None else longest), "right"
-        )
+        back = 0 if longest is None else longest
+        # Further back than the first point nothing is, and the time may be none.
+        earliest = np.searchsorted(points, np.maximum(left_start, first + back - 1) - back, "right")
         until = np.searchsorted(points, left_end, "left")
     if longest is None:
         earliest = np.zeros(len(left), np.int64)

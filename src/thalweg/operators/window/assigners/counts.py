@@ -16,7 +16,7 @@ import numpy as np
 from thalweg.model.delta import Delta
 from thalweg.model.rows import Bools, Codes, Rows, used_codes
 from thalweg.model.sorting import run_begins, sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, Times, least
+from thalweg.model.time import INFINITY, MIN_TIME, Times, add_saturating, least
 from thalweg.operators.window.assigners.changes import Change, Ordered
 from thalweg.operators.window.assigners.whole_partitions import WholePartitions
 from thalweg.operators.window.extents import NO_FRAMES, Frames, Places, next_after
@@ -81,7 +81,8 @@ class CountAssigner(WholePartitions):
         if held.is_small:
             return held.of(partition)
         first, line = (
-            np.full(len(partition), each.of(partition)) - self._lag for each in (old_line, new_line)
+            add_saturating(np.full(len(partition), each.of(partition)), -self._lag)
+            for each in (old_line, new_line)
         )
         after = held.first_after(partition, line)
         self._pending[partition] = np.where(after == INFINITY, after, after + self._lag)
