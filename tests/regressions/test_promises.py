@@ -231,3 +231,16 @@ def test_an_end_may_move_of_a_row_that_the_promise_of_its_group_has_closed(
         consistency,
     )
     assert tw.cht(out) == tw.table(query, {"s": [insert(row, 3, 9)]})
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+def test_rows_that_ended_before_the_promise_of_their_group_stay_while_a_window_is_open(
+    consistency: str,
+) -> None:
+    """The window is evaluated again for a row behind the promise, and needs the one before it."""
+    events = tw.source("s", {"k": "int64", "s": "string"}, group_ctis="k")
+    pairs = {"first": "a", "second": "b", "within": 5}
+    query = events.group_by("k").tumbling(10).apply("followed_by", "s", params=pairs)
+    row, later = insert({"k": 0, "s": "a"}, 2, 3), insert({"k": 0, "s": "b"}, 4, 5)
+    out = run(query, [row, cti(4, {"k": 0}), later], consistency)
+    assert tw.cht(out) == tw.table(query, {"s": [row, later]}) != []

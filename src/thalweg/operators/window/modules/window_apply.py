@@ -292,7 +292,7 @@ class WindowApplyKernel(ModuleKernel):
         rows = self._events.of(partition)
         time = np.broadcast_to(settled.of(rows.partition), rows.owner.shape)
         if self._frame.by is None and not self._node.ends_matter:
-            over = (rows.end < time) | (time == INFINITY)
+            over = (rows.end <= self._frame.over(time)) | (time == INFINITY)
         else:
             over = time == INFINITY
         self._events.remove(rows.filter(over))
@@ -326,12 +326,9 @@ class WindowApplyKernel(ModuleKernel):
         cti = self._frontier.cti
         if self._frame.by is not None:
             return
-        until = cti - 1
+        until = int(self._frame.over(np.array([cti]))[0])
         if self._node.ends_matter:
             until = min(until, self._windows.first())
-        if isinstance(self._frame, GridFrame):
-            grid = self._frame.grid
-            until = min(until, int(grid.start(np.array([grid.last_ending_by(cti) + 1]))[0]))
         self._events.drop(until)
 
     def _settle_instants(self, before: Line, partition: Codes | None = None) -> None:

@@ -122,6 +122,10 @@ class Frame(ABC):
         past: Bools = (end < cti) | (cti == INFINITY) if self.strict else end <= cti
         return past
 
+    def over(self, cti: Times) -> Times:
+        """Rows that have ended by then are in no window that promises leave open."""
+        return cti - 1
+
     def closes(self, end: Times) -> Times:
         """The promise after which no new row can come into a window."""
         return np.where(end == INFINITY, end, end + 1) if self.strict else end
@@ -207,6 +211,11 @@ class GridFrame(Frame):
 
     def __init__(self, window: HoppingWindow) -> None:
         self.grid = Grid(window)
+
+    def over(self, cti: Times) -> Times:
+        grid = self.grid
+        closed = (cti - grid.offset - grid.size) // grid.hop
+        return np.minimum(cti - 1, grid.start(closed + 1))
 
     def reach(self, since: Times, until: Times) -> tuple[Times, Times]:
         return since, until
