@@ -8,9 +8,10 @@ from typing import get_args
 import pytest
 
 from tests.operators.test_laws import A, finite, used
-from thalweg import Engine, adjust, cti, insert, point, table
+from thalweg import Engine, adjust, cti, elements_of, insert, point, table
 from thalweg.errors import WindowError
-from thalweg.model import Element
+from thalweg.model import INFINITY, Element, cht
+from thalweg.model.soundness import assert_sound
 from thalweg.plan.aggregates import avg, count, sum_
 from thalweg.plan.nodes.panes import Flush
 from thalweg.shards.local_engine import DividedEngine
@@ -90,6 +91,30 @@ def test_rows_that_come_and_change_in_one_large_batch(consistency: str) -> None:
     query = windows.two_level(5_000).aggregate(n=count()).node
     form = Form([step("s", *elements)])
     assert_form_right(query, form, consistency=consistency, expected=alone)
+
+
+@pytest.mark.parametrize("flush", get_args(Flush))
+def test_an_adjust_does_not_change_windows_that_its_group_has_answered(flush: Flush) -> None:
+    """What it takes away and what it adds again lie below the promise for the group."""
+    events = source("s", {"k": "int64"}, group_ctis="k")
+    windows = events.group_by("k").tumbling(10).two_level(16, flush=flush)
+    query = windows.aggregate(n=count())
+    engine = Engine(query, consistency="final")
+    rows = [insert({"k": 1}, 4), insert({"k": 1}, 13, 40), insert({"k": 2}, 3, 8)]
+    out = engine.push("s", [*rows, cti(31, {"k": 1})])
+    for end, new_end in ((INFINITY, 45), (45, 38)):
+        out += engine.push("s", adjust({"k": 1}, 4, end, new_end))
+        engine = Engine.restore(query, engine.snapshot(), consistency="final")
+    out += engine.push("s", [cti(35), cti(36, {"k": 1})])
+    out += engine.finish()
+    assert_sound(out)
+    assert cht(list(elements_of(out))) == [
+        (0, 10, {"k": 1, "n": 1}),
+        (0, 10, {"k": 2, "n": 1}),
+        (10, 20, {"k": 1, "n": 2}),
+        (20, 30, {"k": 1, "n": 2}),
+        (30, 40, {"k": 1, "n": 2}),
+    ]
 
 
 def test_mistakes() -> None:

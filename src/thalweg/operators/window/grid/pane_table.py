@@ -8,14 +8,15 @@ When a window ends, its sums have to leave. All at once (`at end`) they make a s
 for every so many rows (`slow`), or only when their places are needed (`lazy`), they do not. That is
 possible because nobody asks for order. A sum is sent at the latest when `late` windows have ended
 after its own; the promise waits for the oldest sum that is still there. A promise for a group sends
-the sums of that group.
+the sums of that group. An adjust takes away from windows that are over what it adds to them again:
+where both are below the promise for their group, they leave together, with the batch.
 
 A sum is a column of whole numbers: the identity of its group, its first window, the first window
 after its own, and the partials.
 
-State: the table, keys in columns of their own. It does not grow: keys of whole numbers are their
-own identity; of other types, and where there are nulls, a key index gives the groups in the table
-their numbers.
+State: the table, keys in columns of their own, and the promises for groups. The table does not
+grow: keys of whole numbers are their own identity; of other types, and where there are nulls, a key
+index gives the groups in the table their numbers.
 """
 
 from __future__ import annotations
@@ -29,14 +30,20 @@ from thalweg.model.area_promises import NO_AREAS, AreaPromises
 from thalweg.model.batch import Batch
 from thalweg.model.delta import Delta
 from thalweg.model.names import internal
-from thalweg.model.progress import Progress, Scope
+from thalweg.model.progress import NO_PROGRESS, Progress, Scope
 from thalweg.model.python_rows import column_of
 from thalweg.model.rows import Codes, Rows, encode_together, whole_column
 from thalweg.model.sorting import sort_pairs
-from thalweg.model.time import INFINITY, MIN_TIME, greatest, least
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest, least
 from thalweg.operators.arguments import ArgumentProjection
-from thalweg.operators.base import Operator, Slices, StateSize
-from thalweg.operators.group_promises import groups_in_areas
+from thalweg.operators.base import (
+    Operator,
+    Slices,
+    StateSize,
+    progress_of_slice,
+    slice_of_progress,
+)
+from thalweg.operators.group_promises import groups_in_areas, promises_of_rows
 from thalweg.operators.window.grid.cells import Numbers, sum_alike
 from thalweg.operators.window.grid.grid import FOREVER, NEVER, Grid
 from thalweg.operators.window.partials import Partials
@@ -83,8 +90,10 @@ class TablePanesKernel(Operator):
         self._none = self._held[:, :0]
         self._pages = Pages()
         self._cti, self._newest, self._position, self._credit = MIN_TIME, NEVER, 0, 0
-        self._seen: Mapping[Scope, int] = {}
-        self._seen_areas = NO_AREAS
+        self._arrived = NO_PROGRESS
+        """The promises that came with the last batch ..."""
+        self._promised_so_far = NO_PROGRESS
+        """... and with all of them, for all groups and for each that is open."""
         self._swept = NEVER
         """For a promise in this pane, nothing in the table is overdue."""
 
@@ -107,6 +116,8 @@ class TablePanesKernel(Operator):
             sent.append(self._send_promised(batch.progress.scope_columns, promised))
         if areas:
             sent.append(self._send_areas(batch.progress))
+        if batch.is_adjust is not None:
+            sent.append(self._send_settled())
         promise = self._promise()
         scoped = {scope: self._grid.last_end_by(time) for scope, time in promised.items()}
         scoped = {scope: time for scope, time in scoped.items() if time > promise}
@@ -256,27 +267,44 @@ class TablePanesKernel(Operator):
     def _promised(self, progress: Progress) -> tuple[Mapping[Scope, int], AreaPromises]:
         """Promises for groups that are new, where they are about the keys: for one group, and for
         areas."""
-        named, areas = progress.scoped, progress.areas
-        about_keys = set(progress.scope_columns) <= set(self._keys)
-        if not about_keys or not (named or areas):
+        last, self._arrived = self._arrived, progress
+        if progress is last:
             return {}, NO_AREAS
-        news = NO_AREAS if areas == self._seen_areas else areas
-        self._seen_areas = areas
-        if named is self._seen:
-            return {}, news
-        seen, self._seen = self._seen, named
-        return {scope: t for scope, t in named.items() if seen.get(scope) != t}, news
+        before = self._promised_so_far
+        if not set(progress.scope_columns) <= set(self._keys):
+            progress = Progress(progress.cti)
+        named, areas = progress.scoped, progress.areas
+        self._promised_so_far = before.advance(
+            Progress(progress.cti, progress.scope_columns, named, areas=areas)
+        )
+        news = {scope: time for scope, time in named.items() if time > before.of(scope)}
+        return news, NO_AREAS if areas == last.areas else areas
 
     def _send_areas(self, progress: Progress) -> Numbers:
         """Sums of windows that are over for their group by what is promised to an area of
         groups."""
         at = self._full()
         keys = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
-        times = groups_in_areas(progress, keys, len(at))
+        return self._send_over(at, groups_in_areas(progress, keys, len(at)))
+
+    def _send_settled(self) -> Numbers:
+        """Sums of windows that are over for their group by all that was promised so far."""
+        at, promised = self._full(), self._promised_so_far
+        times = np.full(len(at), promised.cti)
+        if promised.speaks_of_groups:
+            keys = pa.RecordBatch.from_arrays(
+                self._named(self._held[:, at]), names=list(self._keys)
+            )
+            times = promises_of_rows(promised, keys, promised.scope_columns)
+        return self._send_over(at, times)
+
+    def _send_over(self, at: Codes, promised: Times) -> Numbers:
+        """Of the sums at some places those of windows that are over; for each, what is promised to
+        its group."""
         until = np.full(len(at), NEVER)
-        until[times == INFINITY] = _FREE
-        some = (times > MIN_TIME) & (times < INFINITY)
-        until[some] = self._grid.first(times[some])
+        until[promised == INFINITY] = _FREE
+        some = (promised > MIN_TIME) & (promised < INFINITY)
+        until[some] = self._grid.first(promised[some])
         return self._send(at[self._first[at] < until])
 
     def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Numbers:
@@ -366,10 +394,13 @@ class TablePanesKernel(Operator):
 
     def snapshot(self) -> Slices:
         marks = [self._cti, self._newest, self._position, self._credit, int(self._whole)]
-        return {
+        slices = {
             **self._pages.snapshot(self._first != _FREE, self._write),
             "marks": pa.RecordBatch.from_arrays([pa.array(marks, pa.int64())], names=["marks"]),
         }
+        if self._promised_so_far.speaks_of_groups:
+            slices["promised"] = slice_of_progress([self._promised_so_far])
+        return slices
 
     def _write(self, at: Codes) -> Slices:
         sums = self._held.take(at, axis=1)
@@ -381,8 +412,10 @@ class TablePanesKernel(Operator):
         self._cti, self._newest, self._position, self._credit, whole = (
             slices["marks"].column(0).to_pylist()
         )
-        self._whole, self._swept, self._seen = bool(whole), NEVER, {}
-        self._seen_areas = NO_AREAS
+        self._whole, self._swept, self._arrived = bool(whole), NEVER, NO_PROGRESS
+        self._promised_so_far = Progress(self._cti)
+        if "promised" in slices:
+            [self._promised_so_far] = progress_of_slice(slices["promised"])
         self._key_index.clear()
         self._first[:] = _FREE
         self._pages.touch_all()
