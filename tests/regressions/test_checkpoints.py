@@ -17,9 +17,11 @@ import pytest
 import thalweg as tw
 from tests.shards.test_record import QUERY, Checkpoint
 from thalweg.errors import PlanError, StateError
+from thalweg.io.element_log import ElementLog
 from thalweg.io.locks import lock_file, unlock_file
 from thalweg.model.batch import Batch
 from thalweg.shards.checkpoint.module_digests import module_digests
+from thalweg.shards.checkpoint.ownership import lock_checkpoint
 from thalweg.shards.checkpoint.record import ProgressRecord
 from thalweg.shards.exchange.blobs import blob_of_batch
 from thalweg.shards.output.destinations import require_output, require_sink
@@ -73,6 +75,20 @@ def test_another_format_or_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanError, match="is a file"):
         SinkFolder(str(tmp_path / "file"), "csv").check("mine", last=0, finished=0)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """The errors of the system named neither what it was for nor what to do."""
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "place"
+    with pytest.raises(StateError, match="no checkpoint can be kept there: Not a directory"):
+        lock_checkpoint(place)
+    with pytest.raises(StateError, match="no answers can be written there: Not a directory"):
+        SinkFolder(str(place), "parquet").claim("mine")
+    with pytest.raises(StateError, match="no log can be kept there: Not a directory"):
+        ElementLog(place, "run")
+    with pytest.raises(PlanError, match=r"Did you mean 'final'\? Got 'finale'"):
+        require_output("finale")
 
 
 def test_a_damaged_owner_is_refused(tmp_path: Path) -> None:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import thalweg as tw
-from thalweg.errors import InputError, PlanError, SchemaChangeError, ThalwegError
+from thalweg.aggregates import Aggregate
+from thalweg.errors import (
+    EvaluationError,
+    InputError,
+    PlanError,
+    SchemaChangeError,
+    ThalwegError,
+)
+from thalweg.windows import Membership, Tuples, WindowIds, WindowKind
 
 
 def frame_of(*times: object) -> tw.Stream:
@@ -58,6 +68,7 @@ def after_the_end() -> None:
         ),
         (lambda: frame_of(1).group_by("ts"), r"unknown column 'ts'\. .*time of the rows, .*_start"),
         (lambda: CALLS.where('who = "ann"'), r"between single quotes: 'ann'\."),
+        (lambda: tw.sql('SELECT who FROM c WHERE who = "ann"', c=CALLS), r"quotes: 'ann'\."),
         (lambda: CALLS.where("who > 'a' && who < 'b'"), r"'&' is not part .* Write AND\."),
         (lambda: tw.sql("SELECT who FROM c WHERE who > 'a' & true", c=CALLS), r"Write AND\."),
         (
@@ -213,6 +224,99 @@ def test_times_are_cast_as_they_are_shown() -> None:
     in_sql = "SELECT cast(ts AS string) AS string, cast(ts AS date) AS date FROM c"
     ((_, _, same),) = tw.table(tw.sql(in_sql, c=calls))
     assert same == {name: row[name] for name in same}
+
+
+class Total(Aggregate):
+    """A sum, as a user would write it."""
+
+    name, numeric = "total", True
+
+    def result_type(self, of: Any, by: Any) -> pa.DataType:
+        return pa.int64()
+
+    def fields(self, of: Any, by: Any) -> list[pa.Field]:
+        return [pa.field("total", pa.int64())]
+
+    def of_rows(self, values: Any) -> list[Any]:
+        return [values.of]
+
+    def merge(self, parts: Any, code: Any, size: int) -> list[Any]:
+        totals = np.zeros(size, np.int64)
+        np.add.at(totals, code, parts[0].to_numpy())
+        return [pa.array(totals)]
+
+    def result(self, parts: Any, kind: Any) -> Any:
+        return parts[0]
+
+
+class ShortMerge(Total):
+    def merge(self, parts: Any, code: Any, size: int) -> list[Any]:
+        return [pa.array([1])]
+
+
+class LongResult(Total):
+    def result(self, parts: Any, kind: Any) -> Any:
+        return pa.array([1] * 7)
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        (ShortMerge, "total' gave 1 values where 2 belong"),
+        (LongResult, "total' gave 7 values where"),
+    ],
+)
+def test_an_aggregate_of_ones_own_gives_a_value_for_each_window(
+    own: type[Aggregate], says: str
+) -> None:
+    """One that was too short or too long gave wrong answers."""
+    values = frame_of(1, 2, 7)
+    right = values.tumbling(5).aggregate(n=tw.aggregate_by(Total(), "v"))
+    assert [row["n"] for *_, row in tw.table(right)] == [2, 1]
+    with pytest.raises(EvaluationError, match=says):
+        tw.table(values.tumbling(5).aggregate(n=tw.aggregate_by(own(), "v")))
+    with pytest.raises(PlanError, match="an object of a class derived from Aggregate"):
+        untyped.aggregate_by(own, "v")
+
+
+@dataclass(frozen=True)
+class Fives(WindowKind):
+    """Windows of five ticks, whose methods give what a test says."""
+
+    found: Callable[[Any], object]
+    edges: Callable[[Any], object] = lambda windows: (windows * 5, windows * 5 + 5)
+    context = frozenset()
+    longest = 5
+
+    def windows(self, tuples: Tuples) -> WindowIds:
+        return WindowIds.of(np.unique(tuples.ts // 5))
+
+    def extent(self, window: int, partition: int, tuples: Tuples) -> Any:
+        return tuples.ts // 5 == window
+
+    def wids(self, tuples: Tuples) -> Any:
+        return self.found(tuples.ts)
+
+    def time_range(self, windows: Any) -> Any:
+        return self.edges(windows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Fives(lambda ts: ts // 5), r"wids\(\) gives Membership"),
+        (Fives(lambda ts: Membership(np.arange(len(ts)), ts / 5)), r"wids\(\) gives Membership"),
+        (Fives(lambda ts: Membership(np.arange(1), ts // 5)), r"wids\(\) gives Membership"),
+        (
+            Fives(lambda ts: Membership(np.arange(len(ts)), ts // 5), lambda windows: windows),
+            r"time_range\(\) gives the starts and the ends",
+        ),
+    ],
+)
+def test_windows_of_ones_own_are_numbers(kind: WindowKind, says: str) -> None:
+    """Windows with a fraction made answers with times that have one."""
+    with pytest.raises(EvaluationError, match=says):
+        tw.table(frame_of(1, 2, 7).windows(kind).aggregate(n=tw.count()))
 
 
 def test_new_columns_by_any_name() -> None:

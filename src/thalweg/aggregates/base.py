@@ -21,6 +21,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from thalweg.errors import EvaluationError
 from thalweg.model.rows import Bools, Codes, take_column, whole_column
 from thalweg.model.time import Times
 
@@ -146,7 +147,21 @@ class Aggregate(ABC):
         """The value of each cell; row `member[i]` belongs to `cell[i]`. A row may be in many."""
         at = pa.array(member)
         parts = [part.take(at) for part in self.of_rows(values)]
-        return self.result(self.merge(parts, cell, cells), kind)
+        merged = self.merge(parts, cell, cells)
+        self.require_length(cells, *merged)
+        found = self.result(merged, kind)
+        self.require_length(cells, found)
+        return found
+
+    def require_length(self, size: int, *columns: pa.Array) -> None:
+        """Refuse columns that a method of one's own made too short or too long."""
+        for column in columns:
+            if len(column) != size:
+                raise EvaluationError(
+                    f"aggregate {self.name!r} gave {len(column)} values where {size} belong: "
+                    "of_rows() gives one for each row, merge() for each code, result() for each "
+                    "partial result."
+                )
 
     def define(self, values: Sequence[object]) -> object:
         """The value of the non-null `values` of one window, straight from the definition: what

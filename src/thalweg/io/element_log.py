@@ -62,7 +62,13 @@ class ElementLog:
     """The writer of a log. It continues after the last batch in the folder."""
 
     def __init__(self, folder: Path, run: str, clock: Clock = None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as reason:
+            raise StateError(
+                f"{folder}: no log can be kept there: {reason.strerror or reason}. Give a folder "
+                "that can be written."
+            ) from reason
         self.folder, self.run, self.clock = folder, run, clock
         numbers = sorted(int(path.stem) for path in folder.glob(f"[0-9]*{_SUFFIX}"))
         if numbers != list(range(len(numbers))):

@@ -45,7 +45,7 @@ from thalweg.aggregates import (
     Variance,
     is_number,
 )
-from thalweg.errors import TypeMismatchError
+from thalweg.errors import PlanError, TypeMismatchError
 from thalweg.expr import Expr, as_expr
 from thalweg.model.names import internal
 
@@ -161,6 +161,11 @@ def aggregate_by(
     where: ExprLike | None = None,
 ) -> AggregateCall:
     """A call of any aggregate, such as one of your own."""
+    if not isinstance(aggregate, Aggregate):
+        raise PlanError(
+            f"aggregate_by takes an object of a class derived from Aggregate; got {aggregate!r}. A "
+            "function over the values of a window is a module: udm.aggregate, and apply."
+        )
 
     def optional(value: ExprLike | None) -> Expr | None:
         return None if value is None else as_expr(value)

@@ -153,10 +153,16 @@ class Relation:
             )
         if not found:
             names = self.names(table)
+            meant = name.replace("'", "''")
+            hint = (
+                ""
+                if table or not node.this.args.get("quoted")
+                else (f" Text stands between single quotes: '{meant}'.")
+            )
             text.refuse_node(
                 node,
                 f"unknown column {name!r}{did_you_mean(name, names)} Columns here: "
-                f"{_listed(names)}.",
+                f"{_listed(names)}.{hint}",
             )
         return found[0]
 

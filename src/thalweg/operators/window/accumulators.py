@@ -96,7 +96,9 @@ class Accumulators:
             zip(self._arguments.calls, self._columns, strict=True)
         ):
             if names != [ROWS.name]:
-                columns |= zip(names, columns_of(index, call.aggregate, names), strict=True)
+                made = columns_of(index, call.aggregate, names)
+                call.aggregate.require_length(len(rows), *made)
+                columns |= zip(names, made, strict=True)
         return [columns[name] for name in self.schema.names]
 
     def answers(self, parts: Rows, which: Codes, lo: Codes, hi: Codes) -> list[pa.Array]:
@@ -109,9 +111,12 @@ class Accumulators:
 
     def results(self, parts: Rows) -> list[pa.Array]:
         """The aggregates, one value for each part."""
-        return [
+        found = [
             call.aggregate.result([parts.column(name) for name in names], kind)
             for call, names, kind in zip(
                 self._arguments.calls, self._columns, self._result_types, strict=True
             )
         ]
+        for call, column in zip(self._arguments.calls, found, strict=True):
+            call.aggregate.require_length(parts.num_rows, column)
+        return found

@@ -36,11 +36,21 @@ def lock_checkpoint(checkpoint: Path, owner: Owner | None = None) -> None:
     if held is not None and held is not owner and not held.is_open:
         unlock_checkpoint(checkpoint)
         held = owner
-    if held is not owner or not lock_file(_lock_of(checkpoint)):
+    if held is not owner or not _lock(checkpoint):
         raise StateError(
             f"{checkpoint.name}: another query is running with this checkpoint. Stop it first, or "
             "give this one a checkpoint of its own."
         )
+
+
+def _lock(checkpoint: Path) -> bool:
+    try:
+        return lock_file(_lock_of(checkpoint))
+    except OSError as reason:
+        raise StateError(
+            f"{checkpoint}: no checkpoint can be kept there: {reason.strerror or reason}. Give a "
+            "folder that can be written."
+        ) from reason
 
 
 def own_checkpoint(checkpoint: Path, owner: Owner) -> None:

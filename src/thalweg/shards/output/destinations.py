@@ -45,10 +45,8 @@ def require_sink(to: str | Callable[..., Any], path: str | None) -> None:
 def require_output(output: str) -> None:
     """Refuse an unknown form of answers."""
     if output not in (*FORMS, PACKED):
-        raise PlanError(
-            f"output must be one of {', '.join(FORMS)}{did_you_mean(str(output), FORMS)} Got "
-            f"{output!r}."
-        )
+        hint = did_you_mean(str(output), map(str, FORMS))
+        raise PlanError(f"output must be one of {', '.join(FORMS)}{hint} Got {output!r}.")
 
 
 def require_hosted(

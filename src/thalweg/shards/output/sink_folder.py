@@ -10,6 +10,7 @@ finished is written again. Answers that are no longer needed may be removed; lea
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import asdict, dataclass
 
@@ -129,9 +130,16 @@ class SinkFolder:
         if opened is None:
             return
         files, path = opened
-        files.create_dir(path, recursive=True)
-        with files.open_output_stream(f"{path}/{_OWNER}", compression=None) as file:
-            file.write(json.dumps(asdict(_Owner(checkpoint, self.format))).encode())
+        try:
+            files.create_dir(path, recursive=True)
+            with files.open_output_stream(f"{path}/{_OWNER}", compression=None) as file:
+                file.write(json.dumps(asdict(_Owner(checkpoint, self.format))).encode())
+        except OSError as reason:
+            why = os.strerror(reason.errno) if reason.errno else reason
+            raise StateError(
+                f"{self.path}: no answers can be written there: {why}. Give a folder that can be "
+                "written."
+            ) from reason
 
     def _owner(self, files: pa.fs.FileSystem, path: str) -> _Owner:
         try:

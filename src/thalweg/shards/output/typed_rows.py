@@ -151,7 +151,9 @@ def converter(form: str, schema: pa.Schema, keys: tuple[str, ...], *, has_clock:
 
 def _converter_to_ticks(form: str, schema: pa.Schema, keys: tuple[str, ...]) -> Convert:
     if form not in FORMS:
-        raise PlanError(f"output must be one of {', '.join(FORMS)}{did_you_mean(form, FORMS)}")
+        raise PlanError(
+            f"output must be one of {', '.join(FORMS)}{did_you_mean(form, map(str, FORMS))}"
+        )
     if form == Form.UPSERTS:
         return lambda batch: to_upserts(batch, schema, keys)
     convert = to_finals if form == Form.FINAL else to_changelog

@@ -50,6 +50,11 @@ def from_spark(
     values in `per`, and for each name in `ranges` (a column, or the time) a value from that of the
     first column named there on and below that of the second; null is no limit.
     """
+    if not isinstance(df, DataFrame):
+        raise PlanError(
+            f"from_spark takes a DataFrame of Spark; got {type(df).__module__}."
+            f"{type(df).__qualname__}. spark.session().createDataFrame(...) makes one."
+        )
     schema = to_arrow_schema(df.schema, timezone="UTC")
     times = _times(schema, time, end, duration, punctuation, per, ranges, "from_spark")
     feed = Frame(df, times, named=name is not None)

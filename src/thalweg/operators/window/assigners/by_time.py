@@ -25,7 +25,7 @@ from thalweg.operators.window.assigners.changes import Change, Ordered, repeated
 from thalweg.operators.window.extents import Frames, Occupied, Places, next_after
 from thalweg.operators.window.held_rows import Found
 from thalweg.progress.frontier import Frontier, Line
-from thalweg.windows import SlideByTuple, SlidingTime, Tuples, WindowKind
+from thalweg.windows import Membership, SlideByTuple, SlidingTime, Tuples, WindowKind
 
 __all__ = ["FirstOriginAssigner", "MembershipAssigner", "TimeAssigner", "TupleAssigner"]
 
@@ -228,8 +228,19 @@ class MembershipAssigner(TimeAssigner):
             window = np.full(size, number)
             return np.arange(size), window, np.full(size, since), np.full(size, until)
         none = np.zeros(size, np.int64)
-        found = self._kind.wids(Tuples(ts, none, none, columns))
-        start, end = self._kind.time_range(found.window)
+        found: object = self._kind.wids(Tuples(ts, none, none, columns))
+        if not isinstance(found, Membership) or not _are_numbers(found.member, found.window):
+            raise EvaluationError(
+                f"{self._kind}: wids() gives Membership(member, window), two arrays of whole "
+                f"numbers of one length; got {found!r}."
+            )
+        edges: object = self._kind.time_range(found.window)
+        if not (isinstance(edges, tuple) and len(edges) == 2 and _are_numbers(*edges)):
+            raise EvaluationError(
+                f"{self._kind}: time_range() gives the starts and the ends of windows, two arrays "
+                f"of whole numbers of one length; got {edges!r}."
+            )
+        start, end = edges
         at = ts[found.member]
         wrong = ((at < start) | (at >= end) | (end - start > self._longest)).nonzero()[0]
         if len(wrong):
@@ -263,3 +274,11 @@ class MembershipAssigner(TimeAssigner):
         ends = next_after(begins, len(order))
         member = frames.lo[order]
         return Occupied(member, member[begins], order[begins], begins, ends)
+
+
+def _are_numbers(*arrays: object) -> bool:
+    """Whether these are arrays of whole numbers of one length."""
+    return (
+        all(isinstance(a, np.ndarray) and a.ndim == 1 and a.dtype.kind in "iu" for a in arrays)
+        and len({len(a) for a in arrays if isinstance(a, np.ndarray)}) == 1
+    )
