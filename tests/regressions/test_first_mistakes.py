@@ -41,6 +41,10 @@ def after_the_end() -> None:
     engine.push("calls", tw.point({"who": "a"}, 1))
 
 
+def push_time(time: object) -> None:
+    tw.Engine(frame_of(datetime(2026, 3, 1))).push("frame", [{"ts": time, "v": 1}])
+
+
 @pytest.mark.parametrize(
     ("mistake", "says"),
     [
@@ -100,6 +104,8 @@ def after_the_end() -> None:
             ),
             "column 'ts' is in the unknown time zone 'Mars'",
         ),
+        (lambda: push_time("noon"), r"source 'frame', input 0, row 0: the time 'ts' is 'noon'"),
+        (lambda: push_time(None), r"source 'frame', input 0, row 0: the time 'ts' is null"),
         (lambda: untyped.Engine(CALLS).why("noon"), "got 'noon'"),
         (lambda: untyped.Engine(CALLS).why(1.5), r"got 1\.5"),
         (lambda: untyped.Engine(CALLS).skip_before("noon"), "got 'noon'"),

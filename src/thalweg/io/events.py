@@ -135,10 +135,23 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 def _ticks(table: pa.Table, name: str, refuse: Refuse, *, infinite: bool) -> Times:
     column = table.column(name)
     if pa.types.is_string(column.type):
-        from thalweg.io.written_times import parse_times, time_type
+        from thalweg.io.written_times import first_wrong_time, parse_times, time_type
 
         written = time_type(column)
-        column = column if written is None else parse_times(column, written)
+        if written is None:
+            texts = column
+            wrong = np.arange(len(texts)) == first_wrong_time(texts)
+            refuse(
+                wrong,
+                lambda at: (
+                    f"the time {name!r} is {texts[at].as_py()!r}, which is no ISO 8601, "
+                    "such as 2026-03-01T10:05:00Z"
+                ),
+            )
+        else:
+            column = parse_times(column, written)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.int64())
     if pa.types.is_date(column.type):
         column = (
             column.cast(pa.timestamp("s"))

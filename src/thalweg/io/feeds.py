@@ -93,7 +93,7 @@ def _from_frame(frame: Frame, schema: pa.Schema, times: TimeColumns | None, wher
         )
         return Batch.from_table(whole, where=where)
     if times is not None and times.start in names:
-        table = events(table, times.start, times.end, duration=times.duration)
+        table = events(table, times.start, times.end, duration=times.duration, where=where)
         names = table.schema.names
     elif "_start" not in names:
         time_column = "_start (and _end)" if times is None else repr(times.start)
