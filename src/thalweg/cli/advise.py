@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from thalweg.errors import InputError, UnknownColumnError
 from thalweg.io.events import events
+from thalweg.model.clocks import brief_duration
 from thalweg.model.time import Times, duration_us
 from thalweg.run.advice import Advice
 from thalweg.run.advice import advise as measure
-from thalweg.run.durations import brief_duration
 
 __all__ = ["advice_of", "advise", "draw", "read_source", "report"]
 

@@ -24,8 +24,10 @@ from thalweg.model.time import INFINITY, MIN_TIME, Times
 __all__ = [
     "UNITS",
     "Clock",
+    "brief_duration",
     "clock_type",
     "common_clock",
+    "duration_text",
     "lasting",
     "shown_by",
     "shown_duration",
@@ -151,6 +153,30 @@ def shown_duration(ticks: int, clock: Clock = None) -> str:
             parts.append(f"{rest // size} {unit}")
             rest %= size
     return ("-" if ticks < 0 else "") + (" ".join(parts) or "0 s")
+
+
+def brief_duration(ticks: int) -> str:
+    """A duration in three digits.
+
+    >>> brief_duration(3_900_430_030), brief_duration(54_305_738), brief_duration(7)
+    ('1.08 h', '54.3 s', '7 us')
+    """
+    for name, unit in UNITS:
+        if ticks >= unit:
+            return f"{ticks / unit:.3g} {name}"
+    return f"{ticks} us"
+
+
+def duration_text(ticks: int) -> str:
+    """A duration in the largest unit that divides it.
+
+    >>> duration_text(90_000_000), duration_text(120_000_000), duration_text(7)
+    ('90 s', '2 min', '7 us')
+    """
+    for name, unit in UNITS:
+        if ticks and ticks % unit == 0:
+            return f"{ticks // unit} {name}"
+    return f"{ticks} us"
 
 
 _SHOWN_BY: ContextVar[Clock] = ContextVar("clock of the text that is written", default=None)

@@ -25,10 +25,10 @@ import pyarrow as pa
 
 from thalweg.errors import InputError
 from thalweg.model.batch import Batch
+from thalweg.model.clocks import UNITS, brief_duration, duration_text
 from thalweg.model.time import MIN_TIME, Times
 from thalweg.progress import QuarantineGate
 from thalweg.progress.policies import Quarantine
-from thalweg.run.durations import brief_duration, duration_text, round_up
 
 __all__ = ["Advice", "Point", "advise"]
 
@@ -122,7 +122,7 @@ def advise(
     slack, policy = _policy(shares, target, reasons)
     if len(times) < arrived:
         policy += (
-            f', quarantine=quarantine("{duration_text(round_up(max(10 * slack, length)))}",'
+            f', quarantine=quarantine("{duration_text(_round_up(max(10 * slack, length)))}",'
             " key=...)"
         )
     return Advice(
@@ -221,7 +221,15 @@ def _policy(shares: Mapping[float, int], target: float, reasons: list[str]) -> t
     cheaper = shares[0.99]
     if 0 < 10 * cheaper < slack:
         reasons.append(
-            f'late_by("{duration_text(round_up(cheaper))}") waits {slack / cheaper:.0f} times'
+            f'late_by("{duration_text(_round_up(cheaper))}") waits {slack / cheaper:.0f} times'
             " less, with 0.99 of the rows on time"
         )
-    return slack, f'late_by("{duration_text(round_up(slack))}")'
+    return slack, f'late_by("{duration_text(_round_up(slack))}")'
+
+
+def _round_up(ticks: int) -> int:
+    """A rounder duration, at most a twentieth longer."""
+    for _, unit in UNITS:
+        if ticks >= 20 * unit:
+            return -(-ticks // unit) * unit
+    return ticks
