@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from thalweg.errors import InputError, TimeRangeError
 from thalweg.io.dead_letters import DeadLetters
-from thalweg.io.record_splitting import split_records
 from thalweg.io.text import NULLS, parse_text
 
 __all__ = ["halves", "readable_records"]
@@ -27,6 +27,9 @@ _FLOAT = re.compile(
     rb"\s*[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[a-zA-Z()_]+)\s*"
 )
 _DATE = re.compile(rb"\s*\d{4}-?\d\d-?\d\d.*", re.DOTALL)
+_LINE = re.compile(rb"[^\r\n]+")
+_FIELD = rb'(?:"(?:[^"]++|"")*+(?:"[^,\r\n]*+|\Z)|[^",\r\n][^,\r\n]*+|)'
+_RECORD = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*+")
 Reasons = dict[int, str]
 
 
@@ -65,7 +68,7 @@ def readable_records(
     nulls: Sequence[str] = NULLS,
 ) -> pa.Table:
     """The records of a text that can be read, in order; the others become dead letters."""
-    found = split_records(data, format_)
+    found = _split_records(data, format_)
     head = b""
     columns = {entry.name: entry.type for entry in schema}
     names: list[str] = []
@@ -101,6 +104,39 @@ def readable_records(
         ],
     )
     return pa.concat_tables([schema.empty_table(), *good])
+
+
+def _split_records(data: bytes, format_: str) -> list[tuple[int, bytes]]:
+    """The records of a text, each with the number of its first line. A quoted value of CSV may
+    hold line ends: they are part of its record, whatever else is wrong with the text.
+
+    >>> _split_records(b'ts,k\\n1,"a\\n7,b"\\n\\n2,c', "csv")
+    [(1, b'ts,k'), (2, b'1,"a\\n7,b"'), (5, b'2,c')]
+    """
+    found = list(_spans(data, format_))
+    bytes_ = np.frombuffer(data, np.uint8)
+    feeds = bytes_ == 10
+    lone = bytes_ == 13
+    lone[:-1] &= ~feeds[1:]
+    ends = np.flatnonzero(feeds | lone)
+    lines = np.searchsorted(ends, [begin for begin, _ in found]) + 1
+    return [
+        (int(line), data[begin:end])
+        for line, (begin, end) in zip(lines, found, strict=True)
+        if data[begin:end].strip()
+    ]
+
+
+def _spans(data: bytes, format_: str) -> Iterator[tuple[int, int]]:
+    if format_ != "csv" or b'"' not in data:
+        yield from (match.span() for match in _LINE.finditer(data))
+        return
+    at = 0
+    while at < len(data):
+        match = _RECORD.match(data, at)
+        end = at if match is None else match.end()
+        yield at, end
+        at = end + (2 if data[end : end + 2] == b"\r\n" else 1)
 
 
 def _wrong_csv(
