@@ -152,10 +152,18 @@ def run_windows(
     times, keys = load.times.tolist(), load.keys.tolist()
     source = source_times.tolist()
     fed, now = 0, 0
-    while True:
-        while fed < len(times) and times[fed] <= now:
+
+    def feed(moment: int, watch: Callable[[int], None] | None = None) -> None:
+        """Let the rows up to a moment arrive; `watch` is called for those before it."""
+        nonlocal fed
+        while fed < len(times) and times[fed] <= moment:
             queue.arrive_one(keys[fed], source[fed], times[fed], fed)
+            if watch is not None and times[fed] < moment:
+                watch(times[fed])
             fed += 1
+
+    while True:
+        feed(now)
         step = queue.next_step(now)
         if at is not None:
             at(now)
@@ -172,18 +180,12 @@ def run_windows(
             end = now + row_cost
             if end >= until:
                 break
-            while fed < len(times) and times[fed] <= end:
-                queue.arrive_one(keys[fed], source[fed], times[fed], fed)
-                if at is not None and times[fed] < end:
-                    at(times[fed])
-                fed += 1
+            feed(end, at)
             now = end
         if step.completes:
             queue.deliver_one(step.cell, now)
             answers.append(Answer(step.cell, step.window, tuple(open_rows.pop(step.cell, ())), now))
-    while fed < len(times) and times[fed] < until:
-        queue.arrive_one(keys[fed], source[fed], times[fed], fed)
-        fed += 1
+    feed(until - 1)
     return answers
 
 

@@ -1,8 +1,7 @@
-"""Forks: one physical buffer that several operators read, each with a head of its own.
+"""Forks: one buffer that several operators read, each with a head of its own.
 
 A batch is stored once. Taking it moves the head of one reader; it is freed when the last reader has
-passed it. A reader that is added begins behind everything that waits; a reader that is removed
-frees what only it had not passed.
+passed it. A reader that is added begins after all waiting batches.
 """
 
 from __future__ import annotations

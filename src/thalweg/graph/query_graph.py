@@ -66,7 +66,7 @@ class QueryGraph(Strategies):
         self._inlets[source].put(batch)
 
     def run(self, steps: int | None = None) -> list[Batch]:
-        """Work until every buffer is empty, or for `steps` steps; returns the batches put out."""
+        """Work until every buffer is empty, or for `steps` steps; returns the output."""
         batches_in = sum(map(len, self._inlets.values()))
         if batches_in:
             self.bursts = (self.bursts[0] + 1, self.bursts[1] + batches_in)
@@ -94,8 +94,8 @@ class QueryGraph(Strategies):
         return admitted
 
     def send(self, source: str, *admitted: Batch) -> list[Batch]:
-        """Pass on batches that their source has admitted, and work until every buffer is empty; the
-        batches that came out."""
+        """Pass on batches that their source has admitted, and work until every buffer is empty;
+        returns the output."""
         operator = self.sources[source]
         runs, batches = self.bursts
         self.bursts = (runs + 1, batches + len(admitted))

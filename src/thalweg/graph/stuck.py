@@ -1,10 +1,9 @@
 """Inputs that are stuck: an operator of several inputs keeps the rows of one for as long as another
 makes no progress.
 
-That is how a join works, and harmless while the other source makes progress. A warning is given
+A join works like that, which is harmless while the other source makes progress. There is a warning
 when the operator holds many rows, several times as many as when the promise of the slower input
-last moved. The count is in rows, not in seconds, so that the same input always gives the same
-warning.
+last moved. Rows are counted, not seconds, so that the same input always gives the same warning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The topology of a query graph: operators, the arcs between them, and what leaves.
+"""The topology of a query graph: operators, the arcs between them, and outputs.
 
-It may change while the graph stands still, that is when nothing waits on an arc: operators are
-added behind others and removed when no operator reads them, and outputs are added and removed by
-name.
+It may change while no batch waits on an arc: operators are added behind others and removed when no
+operator reads them, and outputs are added and removed by name.
 """
 
 from __future__ import annotations
@@ -141,8 +140,8 @@ class Topology:
         return self._row_of[operator]
 
     def add(self, operators: Sequence[GraphOperator], sources: Mapping[str, GraphOperator]) -> None:
-        """Add operators while the graph stands still, each after those it reads, which may be new
-        or in the graph already. `sources` are those among them that are sources, by name."""
+        """Add operators while no batch waits on an arc, each after those it reads, which may be new
+        or in the graph already. `sources` are the sources among them, by name."""
         self._stand_still()
         for name, operator in sources.items():
             self.sources[name] = operator
@@ -155,7 +154,7 @@ class Topology:
         self._rewire({*operators, *(above for operator in operators for above in operator.before)})
 
     def remove(self, operators: Iterable[GraphOperator]) -> None:
-        """Remove operators without readers, while the graph stands still."""
+        """Remove operators without readers, while no batch waits on an arc."""
         self._stand_still()
         removed = set(operators)
         touched = {above for operator in removed for above in operator.before} - removed
@@ -262,7 +261,7 @@ class Topology:
         return operator
 
     def taken(self, name: str) -> list[Batch]:
-        """The batches that have come out under a name since the last call."""
+        """The output under a name since the last call."""
         outlet = self._outlets[name]
         if not outlet.size():
             return []

@@ -1,7 +1,7 @@
 """Batches that wait on arcs, as a part of a snapshot.
 
-A graph that is run to the end has none. One that is run by steps may be stopped with rows between
-its operators; they are state like any other.
+A graph that is run until it is idle has none. A graph that is run by steps may be stopped with
+batches between its operators; they are state like any other.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from thalweg.operators.base import Slices
 __all__ = ["WAITING", "restore_waiting", "waiting_rows"]
 
 WAITING = "(arcs)"
-"""Where a snapshot holds what waits."""
+"""The entry of a snapshot with the waiting batches."""
 
 
 def waiting_rows(operators: Iterable[GraphOperator]) -> Slices:
-    """What waits, by operator, port and place in the queue."""
+    """The waiting batches, by operator, port and place in the queue."""
     return {
         f"{operator.id}/{port}/{place}": _rows(batch)
         for operator in operators

@@ -1,9 +1,9 @@
 """The time from which the windows of a query that is added to a running host are complete.
 
-Of a source whose newest admitted row starts at t, rows that start after t have all come after the
-query, those up to t perhaps before it. An operator above may move times: what it would promise, had
-its source promised t + 1, is the first time of its output of which the same is true. The latest
-such time over all operators is what windows must not begin before.
+If the newest admitted row of a source starts at t, all rows that start after t arrive after the
+query was added; rows up to t may have arrived before it. An operator may move times: the promise
+that it would make if its source promised t + 1 is the first time of its output with the same
+property. Windows must not begin before the latest such time over all operators.
 """
 
 from __future__ import annotations

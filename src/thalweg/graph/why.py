@@ -8,8 +8,8 @@ followed to the operator it comes from, down to the sources:
     blame(operator, t) = for each input that lacks needs(t): the source itself, or blame(the
     operator before, needs(t))
 
-So what is named is exactly what is missing: a promise of those sources up to those times makes the
-answer final.
+So exactly the missing promises are named: when those sources have promised those times, the answer
+is final.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operator that waits: it needs its input `port` to come to `needs`; it has come to
+    """An operator that waits: it needs the promise `needs` on its input `port`; that has promised
     `has`."""
 
     operator: str

@@ -1,16 +1,16 @@
 """Windows of every kind.
 
-The engine: one loop for every kind of window that looks at the rows it holds.
+The engine: one loop for every kind of window that is evaluated from held rows.
 
 build             which kernel runs a node, by its kind of window
 engine            read the rows of a batch, revise, answer, close, save
-assigners/        what a kind of window means at run time: which windows rows make, what a change
-                  reaches, what a CTI closes
+assigners/        the kinds of windows at run time: the windows that rows make, those that a change
+                  reaches, those that a CTI closes
 partitions        the groups of some columns, by number; `partition_values`: a number for each
 held_rows         the rows, by partition and position
 totals            partial results of forgotten rows, for windows over everything so far
-values            what the windows give: aggregates of rows, or of partial results
-module_values     what the windows give: what a module makes of the rows
+values            the results of windows: aggregates of rows, or of partial results
+module_values     the results of windows: the answers of a module from their rows
 bins              slide-by-tuple windows in one pass, from partial results instead of rows
 
 Windows whose place does not depend on rows, and those of users' own, have stores that save work:
@@ -30,11 +30,11 @@ ranking           the ranks of a window's rows, for top-k
 whole_windows     which answers a query that was added later has seen whole
 
 The loops (`engine`, `grid.loop`, `snapshot`, `bins`, `modules.window_apply`) take the same steps in
-the same order, under the same names: read the rows of a batch and hold them; revise the answers
-that are out; answer the windows that may answer now (`compare` does both at once); promise; close,
-which forgets what no open window needs, or clear after the last CTI; reuse numbers of groups. They
-are several because what goes from one step to the next differs: on a grid a range of integers, in
-the engine rows before and after with the windows that an assigner finds in them, and where windows
-split and merge one evaluation that revises and answers together. One loop over all of them would
-share the order of the calls alone.
+the same order, under the same names: read the rows of a batch and hold them; revise the windows
+that have answered; answer the windows that may answer now (`compare` does both at once); promise;
+close, which forgets what no open window needs, or clear after the last CTI; reuse numbers of
+groups. There are several loops because the data between the steps differs: on a grid a range of
+integers, in the engine the rows before and after with the windows that an assigner finds in them,
+and where windows split and merge one evaluation that revises and answers together. A common loop
+would share nothing but the order of the calls.
 """

@@ -30,7 +30,7 @@ __all__ = ["Accumulators"]
 
 
 class Accumulators:
-    """The partial columns of some calls."""
+    """Partial results of some calls, as Arrow columns."""
 
     def __init__(self, arguments: ArgumentProjection, schema: pa.Schema) -> None:
         self._arguments = arguments
@@ -44,11 +44,11 @@ class Accumulators:
         self._matrix = Partials(arguments, schema) if adds_up else None
 
     def of_rows(self, rows: Rows, start: Times) -> Rows:
-        """What each row contributes."""
+        """The partial results of single rows."""
         return self._table(self.columns(rows.column, start))
 
     def columns(self, column: ColumnNamed, start: Times) -> Columns:
-        """What each row contributes, in the columns of `schema`."""
+        """The partial results of single rows, in the columns of `schema`."""
         if self._matrix is not None:
             ones = np.ones(len(start), np.int64)
             rows = whole_column(ones)
@@ -62,7 +62,7 @@ class Accumulators:
         )
 
     def merge(self, parts: Rows, code: Codes, size: int) -> Rows:
-        """Parts of equal code become one; the result is in the order of the codes 0 .. size - 1."""
+        """Merge parts of equal code; the result is in the order of the codes 0 .. size - 1."""
         columns = self._columns_by(
             add_by(parts.column(ROWS.name), code, size),
             lambda _, aggregate, names: aggregate.merge(
@@ -72,7 +72,7 @@ class Accumulators:
         return self._table(columns)
 
     def over_ranges(self, parts: Rows, lo: Codes, hi: Codes) -> Rows:
-        """The parts of each range [lo, hi) as one."""
+        """Merge the parts of each range [lo, hi)."""
         if self._matrix is not None:
             every = [parts.column(name) for name in self.schema.names]
             return self._table(add_ranges(every, lo, hi))

@@ -8,21 +8,20 @@ and end bins b = s + range. Each bin holds the partial result at its place:
     a new bin begins with the partial result of the bin in front of it;
     a tuple is put into every bin in [s, s + range).
 
-Both are done for a whole batch at once: what a bin gets is the partial result of the batch's tuples
-in (b - range, b]. Tuples in any order are the same to it. The windows that answer are those of
-start bins: of every tuple; or of every n-th, by the number it arrived under, or by its rank, which
-is counted when the windows before it are settled. With groups, the tuples of a partition make its
-windows, and each group has bins of its own.
+Both are done for a whole batch at once: a bin at b gets the partial result of the batch's tuples in
+(b - range, b], whatever their order. The windows that answer are those of start bins: of every
+tuple, or of every n-th tuple by its number of arrival or by its rank, which is counted when the
+windows before it are settled. With groups, the tuples of a partition make its windows, and each
+group has bins of its own.
 
-A bin that lies a range or more in front of a place says nothing about it: every tuple that it
-counts has an end bin between. So a batch, and a window that answers, looks at the bins within a
-range only.
+A bin that lies a range or more before a place does not affect it: every tuple that it counts has an
+end bin between. So a batch, and a window that answers, reads only the bins within a range.
 
-The input takes nothing back, and the aggregates are bounded. Nulls are a partition or group like
-any other; duplicates count. A late tuple changes the bins behind it, and windows that are out
-answer again. State, in slices of time: the bins from the CTI on, one in front of it for each group,
-and the times of tuples from the CTI on; where windows are counted, how many tuples there were
-before, per partition. A CTI for a partition frees what lies before it, and all of it at the end of
+The input never retracts rows, and the aggregates are bounded. Nulls are a partition or group like
+any other; duplicates count. A late tuple changes the bins after it, and revises the windows that
+have answered. State, in slices of time: the bins from the CTI on, the last bin before it for each
+group, and the times of tuples from the CTI on; where windows are counted, the number of earlier
+tuples by partition. A CTI for a partition frees the state before it, and all of it at the end of
 the partition. The promise lags behind the CTI by the range.
 """
 
@@ -150,7 +149,7 @@ class BinsAggregateKernel(Operator):
         return Delta.concat(changes, self.schema).to_batch(self._close(promised))
 
     def _revise(self, batch: Batch, out: Line) -> Delta:
-        """Hold the tuples; revise the answers that are out."""
+        """Hold the tuples of a batch, and revise the windows that have answered."""
         rows = self._arguments.project(batch.payload, batch.start)
         group = self._groups.numbers([rows.column(name) for name in self._node.columns], len(batch))
         part = self._parts.of_rows(rows)
@@ -176,7 +175,7 @@ class BinsAggregateKernel(Operator):
         return Delta.concat([after, before.negate()], self.schema)
 
     def _grow(self) -> None:
-        """Find the partitions of new groups, and count for new partitions."""
+        """Find the partitions of new groups, and make room for new partitions."""
         old = len(self._part_of)
         if len(self._groups) > old:
             new = self._groups.columns(np.arange(old, len(self._groups)))
@@ -190,7 +189,7 @@ class BinsAggregateKernel(Operator):
             self._before = np.concatenate([self._before, np.zeros(more, np.int64)])
 
     def _add(self, group: Codes, start: Times, parts: Rows) -> None:
-        """New bins, and what the tuples bring to the bins within a range of them."""
+        """Add the bins of new tuples, and add the tuples to all bins within a range of them."""
         order = sort_pairs(group, start)
         group, start, parts = group[order], start[order], parts.take(pa.array(order))
         first, last = int(start.min()), int(start.max())
@@ -232,7 +231,8 @@ class BinsAggregateKernel(Operator):
         self._bins.add(Items(new_group, new_at, merged))
 
     def _near(self, low: int, beyond: int, group: Codes | None = None) -> Items:
-        """The bins with low <= place < beyond, of all groups or of some, by group and place."""
+        """The bins with low <= place < beyond, of all groups or of some, sorted by group and
+        place."""
         found = self._bins.between(low, beyond)
         if group is not None and len(self._groups) > 1:
             touched = np.zeros(len(self._groups), np.bool_)
@@ -331,19 +331,19 @@ class BinsAggregateKernel(Operator):
     # state
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        """A tuple's window ends right after it."""
+        """Drop tuples and bins before a time: the window of a tuple ends right after the tuple."""
         if unwanted[0] > MIN_TIME and time - 1 > max(self._needed_from, self._swept):
             self._needed_from = min(time - 1, MAX_TIME)
             self._drop_before(self._needed_from)
 
     def _drop_before(self, cti: int) -> None:
-        """Forget tuples and bins before a time, but the last bin of each group."""
+        """Forget tuples and bins before a time, except the last bin of each group."""
         for tuples in self._tuples.take_until(cti - 1):
             self._count(tuples)
         self._keep_last(self._bins.take_until(cti - 1))
 
     def _close_groups(self, promised: GroupPromises) -> None:
-        """The same for the partitions that have promises of their own."""
+        """As `_drop_before`, for partitions that have promises of their own."""
         self._grow()
         until = np.full(len(self._parts.index), MIN_TIME)
         np.maximum.at(until, promised.partition, promised.time)
@@ -374,8 +374,7 @@ class BinsAggregateKernel(Operator):
             self._pages.touch(tuples.group)
 
     def _keep_last(self, passed: Sequence[Items]) -> None:
-        """Of bins that a promise has passed, put back the last one of each group that counts
-        something."""
+        """Of dropped bins, put back the last one of each group that has rows."""
         bins = Items.concat(passed, self._none)
         if not len(bins):
             return
@@ -386,7 +385,7 @@ class BinsAggregateKernel(Operator):
         self._bins.add(bins.where(bins.parts.column(ROWS.name).to_numpy() > 0))
 
     def _reuse_numbers(self) -> None:
-        """Give the numbers of groups and partitions of which nothing is held to others."""
+        """Reuse the numbers of groups and partitions of which nothing is held."""
         used = self._bins.groups()
         self._bins.renumber(self._groups.keep(used))
         self._part_of = self._part_of[used]

@@ -1,16 +1,16 @@
 """The window engine: hold the rows of a batch, compare before and after, answer, forget, save.
 
-Meaning: see the kind of window and `plan.nodes`. Each batch touches some partitions; their
-windows that have answered and that the change can reach are evaluated before and after it, and the
-difference is the answer. Then the windows answer that may (see `progress.frontier`).
+Meaning: see the kind of window and `plan.nodes`. Each batch touches some partitions; the windows
+there that have answered and that the change can reach are evaluated before and after the change,
+and the difference is emitted. Then the windows that may answer do (see `progress.frontier`).
 
 Nulls are a partition or group of their own. A late row is a row like any other. Duplicates count.
 An empty window has no row.
 
-State: the rows that windows which are not closed need, by partition and position; partial results
-of forgotten rows, for windows over everything so far. A CTI drops what no later window needs; a
-CTI for one group drops what windows of its partitions no longer need, and all of it at the end of
-the group.
+State: the rows that open windows need, by partition and position; partial results of forgotten
+rows, for windows over all rows so far. A CTI drops the rows that no later window needs; a CTI for
+one group drops the rows that windows of its partitions do not need any more, and all of them at the
+end of the group.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _AHEAD = pa.field(internal("ahead"), pa.int64())
 _WANTED = "wanted"
 
 Select = Callable[[Frames], Bools]
-"""Which of some windows are evaluated."""
+"""A choice of some windows, which are evaluated."""
 
 
 class WindowEngine(WindowOperator):
-    """`columns` are those of a group, `partition` those by which windows are apart; `wid` names a
+    """`columns` identify a group; windows are made within the groups of `partition`; `wid` names a
     column for the id of a window."""
 
     def __init__(
@@ -123,7 +123,7 @@ class WindowEngine(WindowOperator):
         return answer.to_batch(self._close(groups, moved=frontier.cti > cti))
 
     def _read(self, batch: Batch) -> _Changes:
-        """The changes of a batch in the form in which they are held."""
+        """The changes of a batch, in the form in which rows are held."""
         delta = self._assigner.adapt(Delta.of_batch(batch))
         payload = delta.payload
         columns = [payload.column(name) for name in self._columns]
@@ -137,7 +137,7 @@ class WindowEngine(WindowOperator):
         return _Changes(delta, partition, *self._assigner.compact(held, partition))
 
     def _revise(self, changes: _Changes, before: _Before) -> Delta:
-        """Hold the changes; revise the answers that have left."""
+        """Hold the changes; returns the revisions of windows that have answered."""
         assigner, old_line = self._assigner, before.line
         change = assigner.change(changes.delta, changes.partition, old_line)
         assigner.note_rows(changes.delta, changes.partition, old_line)
@@ -162,7 +162,7 @@ class WindowEngine(WindowOperator):
         )
 
     def _answer(self, before: _Before, new_line: Line) -> Delta:
-        """The answers of windows that may leave now."""
+        """The answers of windows that may answer now."""
         assigner, mark = self._assigner, self._assigner.mark()
 
         def answers_now(frames: Frames) -> Bools:
@@ -177,7 +177,7 @@ class WindowEngine(WindowOperator):
     def _compare(
         self, changes: _Changes | None, old_line: Line, new_line: Line
     ) -> Delta | _Continued:
-        """Both at once, where an answer that leaves changes the one before it."""
+        """Revisions and new answers together, where a new answer changes the one before it."""
         assigner = self._assigner
         touched = np.empty(0, np.int64)
         if changes is not None:
@@ -205,7 +205,7 @@ class WindowEngine(WindowOperator):
         return Delta.concat([new, old_answers.negate()], self.schema)
 
     def _continue(self, waiting: Codes, old_line: Line, new_line: Line) -> Delta | _Continued:
-        """Answers that leave, and the end that they give to the last one before them."""
+        """New answers, and the ends that they give to the last answers before them."""
         assigner = self._assigner
 
         def last_and_new(frames: Frames) -> Bools:
@@ -233,12 +233,12 @@ class WindowEngine(WindowOperator):
     def _evaluate(
         self, found: Found, select: Select, mark: int, partitions: Codes | None = None
     ) -> tuple[Delta, Frames]:
-        """The answers of some windows; and all windows of the rows."""
+        """The answers of some windows; and all windows that the rows make."""
         look = self._look(found, mark, partitions)
         return self._give(look, select)[0], look.frames
 
     def _look(self, found: Found, mark: int, partitions: Codes | None) -> _Look:
-        """The windows of rows, and of totals of these partitions."""
+        """The windows that rows make, together with the totals of these partitions."""
         rows = self._assigner.order(found)
         more, totals = (_NONE, _NONE), None
         if self._totals is not None:
@@ -251,8 +251,8 @@ class WindowEngine(WindowOperator):
         return _Look(rows, more, totals, self._assigner.frames(rows, more, mark))
 
     def _give(self, look: _Look, select: Select) -> tuple[Delta, Frames, Codes]:
-        """What some windows give, these windows, and which of them each pair of a group and a
-        window is of."""
+        """The answers of some windows, these windows, and for each answer the position of its
+        window."""
         assigner, rows = self._assigner, look.rows
         if not len(look.frames):
             return self._nothing, look.frames, _NONE
@@ -280,7 +280,7 @@ class WindowEngine(WindowOperator):
         return self._values.answer(keys, located, chosen, cells), chosen, cells.frame
 
     def _with_totals(self, rows: Ordered, totals: Hits) -> Located:
-        """Partial results of rows, then those of totals."""
+        """The partial results of rows, then those of totals."""
         held, at = stored_rows(rows.found.hits, rows.which)
         if len(held.schema) > len(self._parts):
             held = held.select(self._parts.names)
@@ -309,8 +309,8 @@ class WindowEngine(WindowOperator):
         return progress
 
     def _close_groups(self, groups: GroupPromises) -> dict[Scope, int]:
-        """Forget what the promises for groups settle; the promises that follow. The common promise
-        may have waited for a group that is closed now."""
+        """Forget what the promises for groups settle; returns the promises that follow. The common
+        promise may have waited for a group that is closed now."""
         frontier, assigner = self._frontier, self._assigner
         ended = groups.time == INFINITY
         assigner.finish(groups.partition[ended])
@@ -405,7 +405,7 @@ class WindowEngine(WindowOperator):
 
 @dataclass(slots=True)
 class _Changes:
-    """The changes of a batch, as they arrived and as they are held, and the partition of each."""
+    """The changes of a batch, as they arrived and as they are held, with the partition of each."""
 
     delta: Delta
     partition: Codes
@@ -415,7 +415,7 @@ class _Changes:
 
 @dataclass(slots=True)
 class _Look:
-    """Rows in order, totals (partition and position of each), and the windows that they make."""
+    """Rows in order, totals (partition and position of each), and the windows of both."""
 
     rows: Ordered
     more: tuple[Codes, Codes]
@@ -425,7 +425,7 @@ class _Look:
 
 @dataclass(slots=True)
 class _Continued:
-    """Answers, of which those that had `left` without an end get one."""
+    """New answers, and which of them were emitted before, without an end."""
 
     rows: Delta
     left: Bools
@@ -443,7 +443,8 @@ class _Continued:
 
 @dataclass(slots=True)
 class _Before:
-    """The line up to which answers had left before a batch, and the mark of the assigner then."""
+    """The line up to which windows had answered before a batch, and the mark of the assigner
+    then."""
 
     line: Line
     mark: int

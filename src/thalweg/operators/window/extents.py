@@ -1,10 +1,9 @@
-"""Windows as intervals over an order of rows: which groups have rows in which windows, and where
-those rows stand.
+"""Windows as ranges in an order of rows: the groups that have rows in each window, and where.
 
 A window of a partition covers the rows whose coordinate lies in [lo, hi): a time, or a number of
-rows. In each partition lo and hi never go back from one window to the next, so that the windows of
-a row are neighbours, and the rows of a window of a group, sorted by coordinate, are neighbours too.
-Then everything about a window is a range.
+rows. In each partition lo and hi never decrease from one window to the next, so that the windows of
+a row are consecutive, and the rows of a group in a window, sorted by coordinate, are consecutive
+too. So both are ranges.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ __all__ = ["NO_FRAMES", "Frames", "Occupied", "Places", "next_after", "occupied"
 
 @dataclass(slots=True)
 class Places:
-    """Where the rows of windows stand: those of a window are [first, beyond) in the order
-    `rows`."""
+    """The rows of windows: those of window i are rows[first[i]:beyond[i]]."""
 
     rows: Codes
     first: Codes
@@ -54,7 +52,7 @@ class Frames:
 
     @property
     def leaves(self) -> Times:
-        """When each answer is complete."""
+        """The time at which each answer is complete."""
         return self.end if self.over is None else self.over
 
     def filter(self, mask: Bools) -> Frames:
@@ -93,8 +91,8 @@ def next_after(begins: Codes, end: int) -> Codes:
 
 @dataclass(slots=True)
 class Occupied:
-    """Pairs of a group and a window that has rows of it: `representative` is a row of the
-    group, [lo, hi) its rows in the order `rows`."""
+    """Pairs of a group and a window in which the group has rows: a row of the group, and [lo, hi)
+    its rows in the order `rows`."""
 
     rows: Codes
     representative: Codes
@@ -104,7 +102,7 @@ class Occupied:
 
 
 def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
-    """All pairs, in time that grows with the rows and the pairs alone."""
+    """All pairs of a group and a window with rows, in time linear in the rows and the pairs."""
     places = frames.places
     if places is not None and group is partition:
         representative = places.rows[places.first]
@@ -144,7 +142,7 @@ def occupied(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) 
 
 
 def _compared(frames: Frames, partition: Codes, group: Codes, coordinate: Codes) -> Occupied:
-    """The same, where each window is compared with each row."""
+    """As `occupied`, by comparing each window with each row."""
     inside = (coordinate >= frames.lo[:, None]) & (coordinate < frames.hi[:, None])
     inside &= partition == frames.partition[:, None]
     frame, row = inside.nonzero()
@@ -155,8 +153,8 @@ def _compared(frames: Frames, partition: Codes, group: Codes, coordinate: Codes)
 
 
 def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes, Codes, Codes, int]:
-    """Coordinates and bounds in [0, span), in the same order, so small that a group and one of them
-    fit one number."""
+    """Coordinates and bounds as numbers in [0, span) of the same order, so small that a group and a
+    coordinate pack into one int64."""
     if len(coordinate):
         low, high = least(coordinate), greatest(coordinate) + 1
         if (high - low + 1) * (1 + max(greatest(group), greatest(frames.partition))) < _LARGEST:
@@ -172,4 +170,4 @@ def _comparable(frames: Frames, group: Codes, coordinate: Codes) -> tuple[Codes,
 
 _LARGEST = 2**62
 _FEW = 4_096
-"""So many pairs of a window and a row are simply compared."""
+"""Up to this many pairs of a window and a row are compared directly."""

@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 _MANY = 1_024
-"""So many partitions are not looked up one by one."""
+"""From this many partitions on, all rows are looked at instead of searching each partition."""
 _FEW = 256
-"""So few rows are not worth gathering."""
+"""Up to this many rows beside the hits are not worth gathering."""
 
 
 _NONE = np.empty(0, np.int64)
@@ -59,7 +59,7 @@ class Found:
         return self._payload
 
     def located(self, which: Codes) -> tuple[Rows, Codes]:
-        """Rows as they are stored, and where some of these stand among them."""
+        """Rows as they are stored, and the positions of some of these rows among them."""
         if self._payload is None and len(self.hits.parts) == 1:
             run, at = self.hits.parts[0]
             return run.rows.payload, at[which]
@@ -73,7 +73,7 @@ class Found:
         return Delta(self.payload, self.start, self.end, self.weight)
 
     def joined(self, other: Found) -> Found:
-        """Rows of both."""
+        """The rows of both."""
         owner = np.concatenate([self.hits.owner, other.hits.owner])
         hits = Hits(self.hits.schema, owner, [*self.hits.parts, *other.hits.parts])
         return Found(hits, np.concatenate([self.partition, other.partition]))
@@ -85,8 +85,8 @@ class Found:
 
 
 def stored_rows(hits: Hits, which: Codes) -> tuple[Rows, Codes]:
-    """Few rows to copy that have some hits among them, and where these stand: the rows of a run as
-    they are stored where most of them were found, else the hits."""
+    """Rows that contain some hits, and the positions of the hits among them: all rows of a run if
+    most of them were found, else copies of the hits."""
     if len(hits.parts) == 1:
         run, at = hits.parts[0]
         if len(run) <= 4 * len(at) + _FEW:
@@ -96,8 +96,8 @@ def stored_rows(hits: Hits, which: Codes) -> tuple[Rows, Codes]:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Rows that are gathered column by column, when they are needed: those that are stored `at`
-    some positions, and how to find their starts."""
+    """Rows that are gathered column by column when they are needed: rows `at` positions of
+    `stored`, and a function for their starts."""
 
     stored: Rows
     at: Codes
@@ -115,14 +115,14 @@ class Located:
 
 
 class PartitionedState:
-    """What the engine keeps by partition: an arrangement, saved under a name of its own."""
+    """State of the engine by partition: an arrangement, saved under a name of its own."""
 
     def __init__(self, name: str, schema: pa.Schema, partitions: Partitions, what: str) -> None:
         self._name = name
         self._held = Arrangement(schema, partitions.of_rows, what=what)
 
     def find_all(self, partition: Codes) -> Hits:
-        """All rows of some partitions, those that have ended but are still there too. Of many
+        """All rows of some partitions, also those that have ended but are still held. For many
         partitions all rows are looked at."""
         size = len(partition)
         if size <= _MANY:
@@ -192,12 +192,12 @@ class HeldRows(PartitionedState):
         return Found(hits, partition[hits.owner])
 
     def of(self, partition: Codes) -> Found:
-        """All rows of some partitions, those that have ended but are still there too."""
+        """All rows of some partitions, also those that have ended but are still held."""
         hits = self.find_all(partition)
         return Found(hits, partition[hits.owner])
 
     def within(self, partition: Codes, since: int, until: int) -> Found:
-        """The rows of some partitions that are needed after `since` and begin before `until`. Of
+        """The rows of some partitions that are needed after `since` and begin before `until`. For
         many partitions all rows are looked at."""
         size = len(partition)
         if size <= _MANY:
@@ -208,8 +208,8 @@ class HeldRows(PartitionedState):
         return found.filter(wanted[found.partition])
 
     def upto(self, partition: Codes, since: int, until: Times) -> Found:
-        """The rows of some partitions needed after `since` that begin before a time of their
-        partition. Of many partitions all rows are looked at."""
+        """The rows of some partitions that are needed after `since` and begin before the time of
+        their partition. For many partitions all rows are looked at."""
         if len(partition) <= _MANY:
             return self.find(partition, np.full(len(partition), since), until)
         found = self.between(since, int(until.max()))
@@ -232,29 +232,29 @@ class HeldRows(PartitionedState):
         return Found(hits, hits.group)
 
     def equal(self, rows: Delta, partition: Codes) -> Codes:
-        """Which of some rows are held, by position in `rows`."""
+        """The positions in `rows` of those that are held."""
         return np.unique(self._held.find_equal(rows, partition).owner)
 
     def latest_before(self, partition: Codes, instant: Times) -> Times:
-        """For each probe the latest instant before another at which a row of its partition is held;
-        MIN_TIME: none. Rows are held at instants: over one tick."""
+        """For each probe the latest instant before another at which its partition has a row;
+        MIN_TIME: none. Rows are held at instants, over one tick."""
         found = self._held.last_end_before(partition, instant + 1)
         return np.where(found == MIN_TIME, found, found - 1)
 
     def first_after(self, partition: Codes, instant: Times) -> Times:
-        """For each probe the position behind the first instant, from another on, at which a row of
-        its partition is held; INFINITY: none. Rows are held at instants."""
+        """For each probe the end of the first instant, from another on, at which its partition has
+        a row; INFINITY: none. Rows are held at instants."""
         return self._held.first_end_after(partition, instant)
 
     @property
     def forgotten(self) -> int:
         """Rows that are not needed after this position are forgotten, though they may still be
-        there."""
+        held."""
         return self._held.purged
 
     @property
     def is_small(self) -> bool:
-        """Whether so few rows are held that some may stay though nothing needs them."""
+        """Whether so few rows are held that it does not pay to drop some."""
         return self._held.is_small
 
     def first(self) -> int:
@@ -262,9 +262,9 @@ class HeldRows(PartitionedState):
         return self._held.first()
 
     def purge(self, until: int) -> None:
-        """Forget rows that are not needed after a position. Rows may go later than they could."""
+        """Forget rows that are not needed after a position. They may be dropped later."""
         self._held.purge(until)
 
     def drop(self, until: int) -> list[RowColumns]:
-        """Forget them, and return those that went now."""
+        """Forget rows that are not needed after a position; returns those that were dropped now."""
         return self._held.drop(until)

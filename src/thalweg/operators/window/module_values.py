@@ -1,8 +1,7 @@
-"""What windows give where a module computes it: a user's aggregate or operator.
+"""The results of windows that a module computes: a user's aggregate or operator.
 
-The rows of a window reach the module in canonical order, each as the event [s, s + 1) at its start,
-so that the same rows always give the same answer: an answer is taken back by
-computing it again.
+The module gets the rows of a window in canonical order, each as the event [s, s + 1) at its start,
+so that the same rows always give the same answer: an answer is retracted by computing it again.
 """
 
 from __future__ import annotations
@@ -49,6 +48,6 @@ class ModuleValues(Values):
         return compute_at_once(module, keys, cells)[0]
 
     def _inputs(self, rows: Located, at: Codes) -> Rows:
-        """What the module gets of the rows that are stored at some positions."""
+        """The inputs of the module from the rows that are stored at some positions."""
         columns = [take_column(rows.stored.column(field.name), at) for field in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self._module.inputs)

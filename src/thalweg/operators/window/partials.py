@@ -1,5 +1,5 @@
-"""Partial results that add up, as a matrix of whole numbers: what a hopping count, sum or average
-keeps instead of rows.
+"""Partial results that add up, as a matrix of whole numbers: the state of a hopping count, sum or
+average instead of rows.
 
 The first row of the matrix counts the rows, so that an empty window is known to be empty; the
 others are the columns of each call's aggregate (see `aggregates.base`). Adding and taking away is
@@ -22,7 +22,7 @@ __all__ = ["Partials"]
 Numbers = npt.NDArray[np.int64]
 
 _FEW = 1_024
-"""Of so few rows equal columns are not worth looking for: of many they are summed once."""
+"""In more rows than this, columns that are equal are found, so that they are summed once."""
 
 
 class Partials:
@@ -64,7 +64,7 @@ class Partials:
         ]
 
     def differ(self, before: Numbers, after: Numbers) -> Bools:
-        """Where two rows of cells have other aggregates, given that both have rows."""
+        """Which cells, with rows before and after, have other aggregates."""
         differ: Bools = (before != after).any(axis=0)
         which = np.flatnonzero(differ & (before[0] > 0) & (after[0] > 0))
         if len(which):

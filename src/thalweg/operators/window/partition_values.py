@@ -16,7 +16,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def grown(values: npt.NDArray[T], partition: Codes, empty: int) -> npt.NDArray[T]:
-    """The values, with room for these partitions."""
+    """The values, extended so that there is one for each of these partitions."""
     size = greatest(partition) + 1 if len(partition) else 0
     if size <= len(values):
         return values

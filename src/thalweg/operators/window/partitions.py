@@ -1,5 +1,5 @@
-"""Partitions of the state of a window operator: the groups of some columns, by number, and what new
-promises say about them."""
+"""Partitions of the state of a window operator: the groups of some columns, by number; and the new
+promises for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GroupPromises", "Partitions"]
 
 @dataclass(frozen=True, slots=True)
 class GroupPromises:
-    """New promises for groups, and the partitions that each of them speaks of."""
+    """New promises for groups: their scopes and times; and pairs (which promise, partition)."""
 
     columns: tuple[str, ...]
     scopes: list[Scope]
@@ -32,7 +32,7 @@ class GroupPromises:
 
     @property
     def time(self) -> Times:
-        """Of each partition."""
+        """The promise of each partition."""
         return self.times[self.which]
 
 
@@ -80,7 +80,7 @@ class Partitions:
         return GroupPromises(columns, scopes, times, *self.of_scopes(columns, scopes))
 
     def _in_areas(self, progress: Progress) -> list[Scope]:
-        """The groups to which area promises say more than they did; they are seen then."""
+        """The groups for which area promises say more than before."""
         size = len(self.index)
         keys = dict(zip(self.columns, self.index.columns(np.arange(size)), strict=True))
         before = groups_in_areas(self._seen_areas, keys, size)
@@ -96,7 +96,7 @@ class Partitions:
     def of_scopes(
         self, columns: tuple[str, ...], scopes: Sequence[tuple[Any, ...]]
     ) -> tuple[Codes, Codes]:
-        """Pairs (which scope, partition) of the partitions that some promises speak of."""
+        """Pairs (which scope, partition) of scopes and their partitions."""
         values = dict(zip(columns, zip(*scopes, strict=True), strict=True))
         types = {field.name: field.type for field in self.fields}
         keys = {name: column_of(column, types[name]) for name, column in values.items()}

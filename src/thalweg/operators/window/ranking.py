@@ -24,8 +24,8 @@ ORDER = internal("order")
 
 
 class Ranking:
-    """What a top-k does with rows, whatever its windows are. A number to sort by is not enough for
-    text: beside each row the value that it is ranked by is kept, as `_order`."""
+    """The ranking of a top-k, for any windows. Beside each row the value that it is ranked by is
+    kept, as `_order`: for text a number is not enough."""
 
     def __init__(self, node: TopK) -> None:
         self._node, self._used = node, node.by.columns()
@@ -41,7 +41,7 @@ class Ranking:
         return Delta(payload, delta.start, delta.end, delta.weight)
 
     def best(self, order: pa.Array, member: Codes, cell: Codes) -> tuple[Codes, Codes]:
-        """Which members have a rank of at most k, and their ranks. Row `member[i]` belongs to
+        """The members with a rank of at most k, and their ranks. Row `member[i]` belongs to
         `cell[i]`, and is ranked by `order[member[i]]`."""
         rank = _rank_members(order, member, cell, descending=self._node.descending)
         best = (rank <= self._node.k).nonzero()[0]
@@ -72,7 +72,7 @@ def _rank_members(order: pa.Array, member: Codes, cell: Codes, *, descending: bo
 
 
 def _order_keys(order: pa.Array, *, descending: bool) -> Codes:
-    """Numbers in the order in which values are better."""
+    """Numbers that sort like the values, the best first."""
     keys = None if order.null_count else whole_keys(order)
     if keys is not None:
         return ~keys if descending else keys

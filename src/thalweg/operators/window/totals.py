@@ -34,14 +34,15 @@ class Totals(PartitionedState):
         self._schema, self._columns, self._sums = schema, columns, sums
 
     def of(self, partition: Codes) -> Hits:
-        """The totals of some partitions; the start of each is its position."""
+        """The totals of some partitions; the start of a total is its position."""
         return self.find_all(partition)
 
     def add(
         self, rows: Rows, which: Codes, partition: Codes, position: Codes, closed: Codes
     ) -> None:
-        """Merge the partial results of some rows into the totals of their groups. Those at
-        positions before the `closed` one of their partition become one, at the last of them."""
+        """Merge the partial results of some rows into the totals of their groups. Totals at
+        positions before the `closed` one of their partition are merged, at the last of these
+        positions."""
         touched = used_codes([partition])
         held = self.of(touched)
         names = self._schema.names
@@ -64,7 +65,7 @@ class Totals(PartitionedState):
         )
 
     def merged(self, parts: Rows, group: Codes, position: Codes) -> tuple[Rows, Codes]:
-        """Partial results of equal group and position as one; and the position of one of each."""
+        """Merge partial results of equal group and position; also the position of a row of each."""
         code, size = encode([group, position], len(group))
         representative = representatives(code, size)
         named = take_rows(parts.select(list(self._columns)), representative)

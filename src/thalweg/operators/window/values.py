@@ -1,4 +1,4 @@
-"""What windows give: aggregates, from partial results that rows contribute, or from the rows.
+"""The results of windows: aggregates, from the partial results of rows or from the rows.
 
 Partial results of neighbours are combined for many windows at once, which pays where windows
 overlap; where each row is in one window, or an aggregate needs every row, it is computed from rows.
@@ -21,7 +21,8 @@ __all__ = ["PartialValues", "RowValues", "Values"]
 
 
 class Values(ABC):
-    """`fields` are the columns that a row needs for it, beside those of its group."""
+    """The results of windows. `fields` are the columns of a row that they need, beside those of its
+    group."""
 
     fields: list[pa.Field]
     sums: Accumulators | None = None
@@ -30,11 +31,11 @@ class Values(ABC):
 
     @abstractmethod
     def columns(self, delta: Delta) -> list[pa.Array]:
-        """Those columns, of some rows."""
+        """The columns `fields` of some rows."""
 
     @abstractmethod
     def answer(self, keys: list[pa.Array], rows: Located, frames: Frames, found: Occupied) -> Delta:
-        """The rows that some windows of some groups give. `keys` are the columns in front."""
+        """The answers of some windows of some groups; `keys` are the leading columns."""
 
 
 class _Aggregates(Values):

@@ -1,7 +1,7 @@
-"""Windows that a query which was added later has seen whole.
+"""The answers of a query that was added later, without windows that may have missed rows.
 
-R' = {(s, e, p) in R | s >= since}. It stands behind an operator whose answers are about all rows of
-a stretch of time: those that begin before `since` may have missed rows that came before the query
+R' = {(s, e, p) in R | s >= since}. The kernel follows an operator whose answers are about all rows
+of a stretch of time: answers that begin before `since` may have missed rows from before the query
 (see `graph.whole`). State: `since`.
 """
 

@@ -1,7 +1,7 @@
-"""What every kernel of windows does with its groups, whatever loop it runs.
+"""The base of window kernels: numbers of groups, which are reused.
 
-Groups are numbers in an index. Numbers of groups of which nothing is held are given to other groups
-at the end of a batch, so that the index does not grow with the stream.
+Groups are numbered in an index. At the end of a batch the numbers of groups of which nothing is
+held may be reused, so that the index does not grow with the stream.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def held_groups(self) -> Codes:
-        """The numbers of groups of which something is held, in order."""
+        """The numbers of groups of which something is held, ascending."""
 
     @abstractmethod
     def renumber(self, moved: Codes) -> None:
-        """Groups have new numbers, in the same order; -1: the group is forgotten."""
+        """Change the numbers of groups to `moved[old]`, in the same order; -1: the group is
+        forgotten."""
 
     @abstractmethod
     def clear(self) -> None:
         """Forget everything: the last CTI has come."""
 
     def reuse_numbers(self) -> None:
-        """Give the numbers of groups of which nothing is held to other groups."""
+        """Reuse the numbers of groups of which nothing is held."""
         if self.index.is_untidy:
             self.renumber(self.index.keep(self.held_groups()))

@@ -42,11 +42,11 @@ class Assigner(ABC):
     chained: bool = False
     """Whether the lifetime of an answer ends where the next one begins."""
     columns: tuple[str, ...] = ()
-    """Columns of the input that it reads, beside the start."""
+    """Columns of the input that the kind reads, beside the start."""
     cumulative: bool = False
-    """Whether windows hold everything so far, so that totals stand for rows that were forgotten."""
+    """Whether windows hold all rows so far, so that forgotten rows are kept as totals."""
     moves_without_cti: bool = False
-    """Whether its promise may move although no CTI has come."""
+    """Whether the promise may move although no CTI has come."""
     keeps_start: bool = False
     """Whether positions are not times, so that starts must be kept beside them."""
 
@@ -65,10 +65,10 @@ class Assigner(ABC):
 
     @abstractmethod
     def stretch(self, delta: Delta) -> tuple[Times, Times]:
-        """The positions [since, until) for which each row is needed at least."""
+        """The positions [since, until) at which each row is needed at least."""
 
     def compact(self, rows: Delta, partition: Codes) -> tuple[Delta, Codes]:
-        """Rows as they are held, fewer where some can stand for others."""
+        """Rows as they are held, where some rows can stand for others."""
         return rows, partition
 
     def starts(self, found: Found) -> Times:
@@ -84,12 +84,12 @@ class Assigner(ABC):
     # windows
 
     def mark(self) -> int:
-        """A number that decides about windows besides the rows of a partition, such as where a grid
+        """A number that windows depend on beside the rows of a partition, such as where a grid
         begins."""
         return 0
 
     def observe(self, batch: Batch) -> bool:
-        """Update from the progress of a batch; whether that changes windows by itself."""
+        """Update from the progress of a batch; whether that alone changes windows."""
         return False
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Assigner(ABC):
         return has
 
     def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
-        """The partitions in which windows may change that have answered, and where."""
+        """The partitions in which windows that have answered may change, and where."""
         return Change.of_answered(delta.start, partition, old_line)
 
     def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
@@ -126,7 +126,7 @@ class Assigner(ABC):
 
     @abstractmethod
     def fetch(self, change: Change) -> Found:
-        """The rows that windows which a change reaches need."""
+        """The rows of the windows that a change may reach."""
 
     @abstractmethod
     def affected(self, frames: Frames, first: Times, last: Times) -> Bools:
@@ -134,14 +134,14 @@ class Assigner(ABC):
 
     @abstractmethod
     def leaving(self, old_line: Line, new_line: Line) -> Found:
-        """The rows that windows need which may answer now."""
+        """The rows of the windows that may answer now."""
 
     def waiting(self, new_line: Line) -> Codes:
         """The partitions that may have a window which answers now."""
         raise NotImplementedError
 
     def note_answers(self, frames: Frames, new_line: Line) -> None:
-        """Note that the windows up to a line have answered; those after it wait."""
+        """Note that the windows up to a line have answered, so that those after it wait."""
         return
 
     # --------------------------------------------------------------------------------------------
@@ -149,17 +149,18 @@ class Assigner(ABC):
 
     @abstractmethod
     def close(self, frontier: Frontier) -> int:
-        """Forget what the common promise settles; the promise it allows."""
+        """Forget what the common promise settles; returns the promise that it allows."""
 
     def close_partitions(self, partition: Codes, settled: Line) -> Times:
-        """Forget what promises for single partitions settle; the promises they allow."""
+        """Forget what promises for single partitions settle; returns the promises that they
+        allow."""
         found = self.held.of(partition)
         self.forget(found.filter(found.end <= settled.of(found.partition)))
         times = np.broadcast_to(settled.of(partition), partition.shape)
         return np.array([self.promise(int(time)) for time in times], np.int64)
 
     def promise_of_new(self, time: int) -> int:
-        """What a promise up to `time` allows for a partition that has no rows yet."""
+        """The promise that a promise up to `time` allows for a partition without rows."""
         return self.promise(time)
 
     def forget(self, found: Found) -> None:
@@ -167,14 +168,14 @@ class Assigner(ABC):
         self.held.remove(found.hits)
 
     def finish(self, partition: Codes) -> None:
-        """Some partitions have ended: nothing of them is needed any more."""
+        """Forget partitions that have ended."""
         self.held.remove(self.held.of(partition).hits)
         if self.totals is not None:
             self.totals.remove(self.totals.of(partition))
 
     @abstractmethod
     def promise(self, time: int) -> int:
-        """The promise that a CTI allows, as far as it follows from the CTI alone."""
+        """The promise that a CTI allows, as far as it depends on the CTI alone."""
 
     @abstractmethod
     def needs(self, time: int) -> int:
@@ -187,7 +188,7 @@ class Assigner(ABC):
     # state
 
     def used(self) -> Codes:
-        """Partitions for which something is kept besides rows."""
+        """Partitions for which something beside rows is kept."""
         return np.empty(0, np.int64)
 
     def renumber(self, moved: Codes) -> None:
@@ -202,7 +203,7 @@ class Assigner(ABC):
         return {}
 
     def restore(self, slices: Mapping[str, Rows], frontier: Frontier) -> None:
-        """After the rows were read back."""
+        """Restore what the kind keeps, after the rows were restored."""
         return
 
     def size(self) -> StateSize:

@@ -34,7 +34,7 @@ __all__ = ["CountingAssigner", "RankAssigner"]
 
 _COUNT = pa.field(internal("count"), pa.int64())
 _FORGOTTEN = "gone"
-"""The slice of counts."""
+"""The name of the slice with counts."""
 
 
 class CountingAssigner(WholePartitions):
@@ -65,7 +65,7 @@ class CountingAssigner(WholePartitions):
         return Ordered(found, which, lambda: self.starts(found)[which], number, self.times(found))
 
     def times(self, found: Found) -> Times | None:
-        """When rows of the store count, where that is not their start."""
+        """The times at which held rows count, where these are not their starts."""
         return None
 
     def count(self, partition: Codes, weight: Codes) -> None:

@@ -35,7 +35,7 @@ from thalweg.windows import SlidingRows
 __all__ = ["RowsAssigner"]
 
 _FEW = 256
-"""So many rows are held without a look at which of them are needed."""
+"""Up to this many rows are held without finding those that are needed."""
 
 
 class RowsAssigner(CountingAssigner):
@@ -62,9 +62,9 @@ class RowsAssigner(CountingAssigner):
         self._looks_back = self._counted and not sparse and kind.range is not None
         self._kept = 0
         self._since = MIN_TIME
-        """Rows by arrival with smaller numbers are in no window that is still to answer."""
+        """No window that is still to answer has rows with smaller numbers (by arrival)."""
         self.reached = 0
-        """All numbers up to it are in use and settled."""
+        """All numbers up to this are in use and settled."""
 
     # --------------------------------------------------------------------------------------------
     # rows
@@ -130,8 +130,8 @@ class RowsAssigner(CountingAssigner):
     # windows that wait
 
     def note_rows(self, delta: Delta, partition: Codes, old_line: Line) -> None:
-        """A row is in windows from its number on; a window that was complete may not be any more
-        when one of its rows is taken back."""
+        """Note the first number that a waiting window may need: a row is in windows from its number
+        on, and a window that was complete may not be any more when one of its rows is removed."""
         if not self._counted:
             super().note_rows(delta, partition, old_line)
         elif self._looks_back and len(delta):
@@ -208,7 +208,7 @@ class RowsAssigner(CountingAssigner):
         return promise
 
     def _needed(self, rows: Ordered, settled: Line) -> tuple[Bools, int]:
-        """Which rows later windows need, and the promise, as far as it follows from them."""
+        """Which rows later windows need; and the promise, as far as it follows from them."""
         upto = np.maximum(self._settled_numbers(rows, settled), self.reached)
         next_last = (upto // self._slide + 1) * self._slide
         needed = next_last + 1 - (self._slide if self._range is None else self._range)
@@ -289,6 +289,6 @@ class RowsAssigner(CountingAssigner):
 
 
 def _partitions(partition: Codes) -> tuple[Codes, Codes]:
-    """Where the rows of each partition begin and end."""
+    """The begin and the end of each partition's rows."""
     begins = run_begins(partition)
     return begins, next_after(begins, len(partition))

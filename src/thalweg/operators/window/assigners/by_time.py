@@ -31,7 +31,7 @@ __all__ = ["FirstOriginAssigner", "MembershipAssigner", "TimeAssigner", "TupleAs
 
 
 class TimeAssigner(Assigner):
-    """A row is needed for as long as a window that has it may be open."""
+    """A row is needed as long as a window that has it may be open."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -112,7 +112,7 @@ class FirstOriginAssigner(TimeAssigner):
         super().__init__(kind.range)
         self._slide = kind.slide
         self.anchor = INFINITY
-        """The start of the first row, once that is settled."""
+        """The start of the first row, once it is settled."""
 
     def mark(self) -> int:
         return self.anchor if self.anchor != INFINITY else self.held.first()
@@ -174,7 +174,7 @@ class MembershipAssigner(TimeAssigner):
         self._kind = kind
         self.columns = kind.reads
         self._last: tuple[int, int, int] = (0, INFINITY, MIN_TIME)
-        """The window of the latest tuple of the last call: id, start and end."""
+        """The id, start and end of the window of the latest tuple in the last call."""
         self.clear()
 
     def clear(self) -> None:
@@ -185,7 +185,7 @@ class MembershipAssigner(TimeAssigner):
         self._soonest = MIN_TIME
 
     def order(self, found: Found) -> Ordered:
-        """As they are: the windows of a tuple need no other."""
+        """The rows as they are found: the windows of a tuple need no other rows."""
         which = repeated(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 
@@ -220,7 +220,7 @@ class MembershipAssigner(TimeAssigner):
     def _membership(
         self, ts: Times, columns: dict[str, pa.Array]
     ) -> tuple[Codes, Codes, Times, Times]:
-        """Row and window, and the lifetime of the window, for every membership."""
+        """For every membership: the row, the window, and the lifetime of the window."""
         size = len(ts)
         number, since, until = self._last
         if self._kind.consecutive and size and since <= least(ts) and greatest(ts) < until:
@@ -256,7 +256,7 @@ class MembershipAssigner(TimeAssigner):
         return found.member, found.window, start, end
 
     def frames(self, rows: Ordered, more: tuple[Codes, Codes], mark: int) -> Frames:
-        """One for each membership: `lo` is the row."""
+        """A frame for each membership: `lo` is the row."""
         names = self.held.schema.names[-len(self.columns) :] if self.columns else []
         located = rows.located()
         columns = {

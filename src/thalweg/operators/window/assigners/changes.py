@@ -59,8 +59,8 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The partitions that a batch touches, and of each the first and the last start that
-    changed."""
+    """The partitions that a batch touches, with the first and the last start that changed in
+    each."""
 
     partition: Codes
     first: Times
@@ -82,7 +82,7 @@ class Change:
 
     @classmethod
     def of_answered(cls, start: Times, partition: Codes, old_line: Line) -> Change:
-        """The partitions in which something changed that may have answered."""
+        """The partitions in which a window that has answered may change."""
         if not len(start) or (not old_line.ahead and least(start) >= old_line.common):
             return NO_CHANGE
         return cls.of(start, partition).before(old_line)
@@ -91,7 +91,8 @@ class Change:
         return Change(self.partition[mask], self.first[mask], self.last[mask])
 
     def before(self, old_line: Line) -> Change:
-        """The partitions in which something changed that may have answered."""
+        """The partitions in which a change lies before the line, where windows may have
+        answered."""
         return self.filter(old_line.of(self.partition) > self.first)
 
     def everywhere(self) -> Change:

@@ -28,7 +28,7 @@ from thalweg.windows import CountWindow
 __all__ = ["CountAssigner"]
 
 _FEW = 64
-"""So many rows may stay though nothing needs them, while few are held."""
+"""While few rows are held, up to this many that nothing needs may stay."""
 
 
 class CountAssigner(WholePartitions):
@@ -37,10 +37,10 @@ class CountAssigner(WholePartitions):
         self._others = kind.count - 1
         self._by_end = kind.by == "end"
         self._lag = 1 if self._by_end else 0
-        """An instant is settled so long after its tick: a row may still get the end that the CTI
+        """An instant is settled this long after its tick: a row may still get an end that the CTI
         has just reached."""
         self._begins = np.empty(0, np.int64)
-        """Of each partition the first instant of a window to come; infinity where there is none."""
+        """By partition: the first instant of a window to come; INFINITY if there is none."""
         self._settled = MIN_TIME
         """Instants before it are settled, in all partitions."""
 
@@ -170,7 +170,7 @@ class CountAssigner(WholePartitions):
         return last
 
     def needs(self, time: int) -> int:
-        """Windows that begin before a time must be complete and settled."""
+        """Windows that begin before the time must be complete and settled."""
         rows = self.order(self.held.everything())
         first = run_begins(rows.partition, rows.start)
         partition, instant = rows.partition[first], rows.start[first]

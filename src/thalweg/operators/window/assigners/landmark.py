@@ -25,9 +25,10 @@ from thalweg.windows import LandmarkTime
 __all__ = ["LandmarkAssigner"]
 
 _FEW = 64
-"""So few rows of a batch are held as they are."""
+"""Up to this many rows of a batch are held as they are."""
 _HELD = 160
-"""So few rows are evaluated with every batch, which costs less than adding them to totals."""
+"""Fewer rows than this are evaluated with every batch, which is cheaper than adding them to
+totals."""
 
 
 class LandmarkAssigner(WholePartitions):
@@ -45,8 +46,8 @@ class LandmarkAssigner(WholePartitions):
         return delta.start, delta.start + 1
 
     def compact(self, rows: Delta, partition: Codes) -> tuple[Delta, Codes]:
-        """Where nothing is taken back, rows of one window that come together are held as one, at
-        the time of one of them."""
+        """Merge the rows of one window that arrive together, where nothing is ever removed; the
+        merged row has the time of one of them."""
         if not self._insert_only or len(rows) < _FEW:
             return rows, partition
         assert self.totals is not None
@@ -56,7 +57,7 @@ class LandmarkAssigner(WholePartitions):
         ]
 
     def order(self, found: Found) -> Ordered:
-        """As they are: `frames` sorts them together with totals."""
+        """The rows as they are found: `frames` sorts them together with totals."""
         which = repeated(np.arange(len(found)), found.weight)
         return Ordered(found, which, found.start[which])
 

@@ -38,8 +38,8 @@ class LatestChains:
             self.last, self.first = last, grown(self.first, np.array([len(last) - 1]), MIN_TIME)
 
     def extend(self, partition: Codes, start: Times) -> tuple[Codes, Times]:
-        """Add starts. The partitions of the chains that are not the latest any more, or never were,
-        and of each the last start, or an earlier one."""
+        """Add starts. Returns the partitions of chains that are not the latest any more, or never
+        were, and the last start of each such chain, or an earlier one."""
         early = start <= self.first[partition] - self._gap
         if np.count_nonzero(early):
             late = ~early

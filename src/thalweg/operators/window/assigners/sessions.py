@@ -43,7 +43,7 @@ class SessionAssigner(WholePartitions):
         self._tracks = False
         """Whether chains are tracked; while few rows are held, all of them are looked at."""
         self._sessions: Frames | None = None
-        """The sessions of all rows, where they have been looked at since the last change."""
+        """The sessions of all rows, if they were computed since the last change."""
         self._forget_chains()
 
     def _forget_chains(self) -> None:
@@ -58,8 +58,8 @@ class SessionAssigner(WholePartitions):
     # sessions that wait
 
     def change(self, delta: Delta, partition: Codes, old_line: Line) -> Change:
-        """Without partitions whose rows only extend their newest session, which has not
-        answered."""
+        """As for other kinds, without partitions whose rows only extend their newest session, if
+        that has not answered."""
         change = super().change(delta, partition, old_line)
         if not self._tracks or not len(change.partition) or (delta.weight < 0).any():
             return change
@@ -89,8 +89,8 @@ class SessionAssigner(WholePartitions):
         return self._near(change.partition, change.first, change.last)
 
     def leaving(self, old_line: Line, new_line: Line) -> Found:
-        """The newest sessions that are over, and all rows of partitions that may have an older
-        one."""
+        """The rows of the newest sessions that are over, and all rows of partitions that may have
+        an older such session."""
         if not self._tracks:
             return self.held.everything()
         last = self._newest.last
@@ -108,9 +108,9 @@ class SessionAssigner(WholePartitions):
         return self._near(partition, first, last)
 
     def _near(self, partition: Codes, first: Times, last: Times) -> Found:
-        """The rows of the sessions that starts in [first, last] are in or next to, and perhaps
-        others. Where many rows are held, the time that is searched grows until it has these
-        sessions whole."""
+        """The rows of the sessions that contain or adjoin starts in [first, last], and perhaps
+        others. Where many rows are held, the searched time grows until it has these sessions
+        whole."""
         if self.held.is_small:
             return self.held.of(partition)
         gap = width = self._gap
@@ -133,7 +133,8 @@ class SessionAssigner(WholePartitions):
             width = min(2 * width, MAX_TIME)
 
     def note_answers(self, frames: Frames, new_line: Line) -> None:
-        """Note which sessions wait, besides the newest of a partition that waits already."""
+        """Note which sessions wait, other than the newest sessions of partitions that wait
+        already."""
         if not self._tracks:
             self._sessions = frames
             return
@@ -193,7 +194,7 @@ class SessionAssigner(WholePartitions):
         return int(sessions.start[open_].min(initial=cti))
 
     def _track(self, settled: Line) -> None:
-        """Begin to track chains. Any window of a row that is held already may be complete."""
+        """Begin to track chains. Any window of a row that is held may be complete."""
         self._tracks = True
         self._pending = np.full(len(self.held.partitions.index), MIN_TIME)
         found = self.held.everything()
@@ -232,8 +233,9 @@ class SessionAssigner(WholePartitions):
         self._forget(closed, last, at_once=partitions is not None)
 
     def _forget(self, partition: Codes, last: Times, *, at_once: bool) -> None:
-        """Rows of closed chains: those before every open chain go with their slots. A few others
-        may stay until they are before it too, or a promise speaks of their group."""
+        """Forget the rows of closed chains: those before every open chain with their slots. A few
+        others may stay until they are before every open chain too, or a promise for their group
+        comes."""
         passed = self.promise(self._settled)
         self.held.purge(passed)
         left = last + self._gap > passed
@@ -276,5 +278,5 @@ class SessionAssigner(WholePartitions):
 
 
 def _plus(time: Times, ticks: int) -> Times:
-    """Later times, infinity at most."""
+    """Later times, at most INFINITY."""
     return np.minimum(time, INFINITY - ticks) + ticks

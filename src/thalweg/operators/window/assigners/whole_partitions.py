@@ -30,7 +30,7 @@ class WholePartitions(Assigner):
         self._pending = np.empty(0, np.int64)
 
     def leaves_from(self, delta: Delta) -> Times:
-        """For each row the earliest time at which a window that it is in may be complete."""
+        """For each row the earliest time at which a window that has it may be complete."""
         return delta.start + 1
 
     def fetch(self, change: Change) -> Found:
@@ -63,7 +63,7 @@ class WholePartitions(Assigner):
         self.wait(frames.partition, frames.leaves, new_line)
 
     def wait(self, partition: Codes, leaves: Times, line: Line) -> None:
-        """Windows that are complete at some times, or later, wait unless they are out."""
+        """Note windows that are complete at some times, or later: those after the line wait."""
         if not len(partition):
             return
         if len(self._pending) < len(self.held.partitions.index):

@@ -1,10 +1,10 @@
 """Hopping and tumbling windows, and whatever else lies on a regular grid of time.
 
 build            which store runs a node
-grid             windows as integers; which of them are closed, and which may have answers out
-loop             take rows in, revise, answer, close, save: written once, for the stores below
+grid             windows as integers; which of them are closed, and which may have answered
+loop             hold rows, revise, answer, close, save: written once, for the stores below
 
-A store says how rows are held and what windows give:
+A store defines how rows are held and how windows are evaluated:
 
 sums             counts and whole sums: what enters and leaves at each window, added up
 buckets          partial results of any bounded size, by pane or by window

@@ -37,7 +37,7 @@ _BACK = 0.75
 """The lower threshold as a part of the upper one."""
 
 _FADE = 0.9
-"""What counts of a source's earlier rows when a window closes."""
+"""The weight of a source's earlier rows after a window has closed."""
 
 
 def eager_bytes(aggregate_bytes: float, extent: float, slide: float) -> float:
@@ -76,7 +76,7 @@ class Opened(NamedTuple):
 
 @dataclass(slots=True)
 class Monitor:
-    """What is observed of a stream: watermarks, how long extents stay open, how far sources lie
+    """Observations of a stream: watermarks, how long extents stay open, how far sources lie
     apart."""
 
     range: int
@@ -94,8 +94,8 @@ class Monitor:
     def see(
         self, start: Times, first: Codes, beyond: Codes, low: int, source: pa.Array | None = None
     ) -> None:
-        """New rows, the windows they belong to, the low watermark at which they came, and where
-        each came from."""
+        """Observe new rows, their windows, the low watermark when they arrived, and the source of
+        each."""
         if not len(start):
             return
         self.high = max(self.high, int(start.max()))
@@ -120,7 +120,7 @@ class Monitor:
             self.source_rows[name] = self.source_rows.get(name, 0) + many
 
     def close(self, window: int) -> None:
-        """All windows up to one are closed."""
+        """Observe that all windows up to one are closed."""
         closing = [windows for windows in self.opened if windows.first <= window]
         if closing:
             since = closing[-1].since
@@ -135,7 +135,7 @@ class Monitor:
             self.source_rows = {name: rows * _FADE for name, rows in self.source_rows.items()}
 
     def share_behind(self) -> float:
-        """The part of an extent's rows that have not come yet because their source is behind: sum
+        """The part of an extent's rows that are still to come because their source is behind: sum
         of share_K * offset_K / extent."""
         if len(self.source_high) < 2:
             return 0.0

@@ -8,16 +8,16 @@ to, first .. beyond - 1, and becomes
     eager, by pane      a part of the partial result of its pane, gcd(range, slide) long (Paned-WID)
     lazy                itself, in a buffer, until its last window has closed
 
-A window's answer puts together what there is of it in all three forms, so that a group may change
-from one to the other at any time and the answer is the same. An adaptive kernel does that by the
-rules of `adaptation`: every group begins lazy; it turns eager when rows come, by making partial
-results of its buffer; it turns lazy when windows close, and what partial results it has stay until
-their windows close too.
+A window's answer merges its parts in all three forms, so that a group may change from one form to
+another at any time without a change of the answer. An adaptive kernel does so by the rules of
+`adaptation`: every group begins lazy; it turns eager when rows arrive, by making partial results of
+its buffer; it turns lazy when windows close, and its partial results stay until their windows close
+too.
 
-Rows are never taken back. Null keys are a group. A late row adds to windows that are out, which
-answer again if their result changed. State: cells by window or pane, the buffer, and for an
-adaptive kernel a flag and a count a group; closing a window drops what only it needs. The promise
-is the start of the earliest window that is not closed.
+Rows are never retracted. Null keys are a group. A late row is added to windows that have answered,
+which answer again if their result changed. State: cells by window or pane, the buffer, and for an
+adaptive kernel a flag and a count for each group; closing a window drops what only it needs. The
+promise is the start of the earliest window that is not closed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ __all__ = ["BucketAggregateKernel"]
 _AT = internal("at")
 
 _FEW = 3
-"""Up to so many windows each row is looked at once for each; for more, ranges of rows are put
-together."""
+"""Up to this many windows, each row is added to each of them; for more, ranges of rows are
+merged."""
 
 
 class BucketAggregateKernel(ComparingGridOperator[Items]):
@@ -137,7 +137,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         self._add(arrivals.rows, arrivals.first, arrivals.beyond)
 
     def _project(self, delta: Delta) -> Rows:
-        """Keys, and what is read of each row."""
+        """The keys and arguments of each row."""
         return self._arguments.project(delta.payload, delta.start)
 
     def _as_rows(self, rows: Rows) -> Rows:
@@ -148,7 +148,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         return rows.select(self._row_schema.names)
 
     def _as_parts(self, items: Items) -> Items:
-        """What rows contribute."""
+        """The partial results of rows."""
         return Items(items.group, items.at, self._sums.of_rows(items.parts, items.at))
 
     def _add(self, items: Items, first: Codes, beyond: Codes) -> None:
@@ -167,7 +167,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         self._choice.count(lazy.group, 1)
 
     def _add_eager(self, items: Items, first: Codes, beyond: Codes) -> None:
-        """Rows into the cells of windows, or of panes."""
+        """Add rows to the cells of their windows, or of their panes."""
         items = self._as_parts(items)
         if self._by_pane:
             items = Items(items.group, self._pane(items.at), items.parts)
@@ -188,15 +188,15 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
     def _some(
         self, held: PlacedSlices[Items], low: int, beyond: int, touched: Bools | None
     ) -> list[Items]:
-        """Items with low <= place < beyond, of all groups or of some; of all groups those of equal
-        group and place are one."""
+        """Items with low <= place < beyond, of all groups or of some; for all groups, items of
+        equal group and place are merged."""
         if touched is None:
             return held.between(low, beyond, summed=True)
         found = held.between(low, beyond)
         return [items.where(touched[items.group]) for items in found]
 
     def _merged(self, items: Items) -> Items:
-        """Partial results of equal group and place become one."""
+        """Merge partial results of equal group and place."""
         if len(items) < 2:
             return items
         code, size = encode([items.group, items.at], len(items))
@@ -251,8 +251,8 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         return pane * self._window.pane + self._grid.offset
 
     def _expanded(self, items: Items, low: int, high: int) -> Items:
-        """Rows and panes, put together to the windows low .. high, of which each lies in one at
-        least."""
+        """The partial results of the windows low .. high, from rows and panes, each of which lies
+        in one of these windows at least."""
         if not len(items):
             return self._none
         if low == high:
@@ -281,15 +281,15 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         return Items(items.group[found.representative], window[found.frame], merged)
 
     def _reached(self, at: Times, low: int, high: int) -> Codes:
-        """The windows low .. high that some of these times lie in: a row that is years away from
-        the others costs what one row costs."""
+        """The windows low .. high that contain some of these times, however far apart the times
+        are."""
         at = np.sort(at)
         first = np.maximum(self._grid.first(at), low)
         return covered(first, np.minimum(self._grid.beyond(at + 1), high + 1))
 
     def shown(self, low: int, high: int, groups: Codes) -> Delta:
-        """The answers of some windows and groups that are out. Sums are the same when they are made
-        again; answers of sketches are kept."""
+        """The answers of some windows and groups that have answered. Sums are computed again;
+        answers of sketches are kept."""
         touched = self._mask(groups)
         assert touched is not None
         if not self._sketched:
@@ -326,7 +326,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
         return self._stamped(items, self._sums.results(items.parts))
 
     def _turn_eager(self, group: Codes) -> None:
-        """What groups that turn eager have in the buffer becomes partial results."""
+        """Turn the buffered rows of groups that become eager into partial results."""
         dense = self._choice.turn_eager(group)
         if dense is None:
             return
@@ -452,7 +452,7 @@ class BucketAggregateKernel(ComparingGridOperator[Items]):
 
 
 def _bytes_of(schema: pa.Schema) -> float:
-    """What one item takes: group, place and columns."""
+    """The bytes of an item: group, place and columns."""
     return 16.0 + sum(
         field.type.bit_width / 8 if pa.types.is_primitive(field.type) else 16.0 for field in schema
     )

@@ -17,7 +17,7 @@ __all__ = ["FEW", "Cells", "Numbers", "sum_alike"]
 Numbers = npt.NDArray[np.int64]
 
 FEW = 1_024
-"""So few rows are sorted to be summed; of more, equal ones get a number."""
+"""Up to this many rows are summed by sorting; of more, equal rows are numbered."""
 
 
 @dataclass(slots=True, eq=False)  # made ten times a batch: a frozen one takes five times as long
@@ -72,7 +72,7 @@ class Cells:
 
     @property
     def place(self) -> Codes:
-        """Where a cell lies in slices of neighbouring windows."""
+        """The index of a cell's window, by which cells are divided into slices."""
         return self.window
 
     @property
@@ -93,7 +93,7 @@ class Cells:
         return Cells.of(moved[self.group], self.window, self.sums)
 
     def leaving_at(self, window: Codes) -> Cells:
-        """What takes the cells back, from these windows on."""
+        """The negative cells, at the windows where the cells leave."""
         table = -self.table
         table[0], table[1] = self.table[0], window
         return Cells(table)
@@ -104,7 +104,7 @@ class Cells:
         return Cells(table)
 
     def summed(self) -> Cells:
-        """Cells of equal group and window become one."""
+        """Merge cells of equal group and window."""
         if len(self) < 2:
             return self
         representative, totals = sum_alike([self.group, self.window], len(self), self.sums)
@@ -115,7 +115,7 @@ class Cells:
         return Cells(table)
 
     def added_up(self) -> Cells:
-        """The same without cells that add up to nothing."""
+        """As `summed`, without cells that add up to nothing."""
         cells = self.summed()
         return cells.where(np.logical_or.reduce(cells.sums != 0, axis=0))
 
@@ -123,7 +123,7 @@ class Cells:
 def sum_alike(
     columns: Sequence[pa.Array | Codes], size: int, sums: Numbers | list[Numbers]
 ) -> tuple[Codes, Numbers]:
-    """Of rows that are equal in some columns, the position of one, and their sums.
+    """The sums of rows that are equal in some columns, and the position of one row of each.
 
     >>> columns = [np.array([1, 1, 2]), np.array([5, 5, 5])]
     >>> [found.tolist() for found in sum_alike(columns, 3, np.array([[1, 2, 4], [0, 0, 1]]))]
@@ -139,7 +139,7 @@ def sum_alike(
 
 
 def _sum_by(code: Codes, size: int, sums: Numbers | list[Numbers]) -> tuple[Codes, Numbers]:
-    """One row of each code, and the sums of each."""
+    """The position of one row of each code, and the sums by code."""
     totals = np.zeros((len(sums), size), np.int64)
     total_of: dict[int, Numbers] = {}
     columns = list(sums)  # all alive at once, so that no two have one id

@@ -33,7 +33,7 @@ from thalweg.operators.window.grid.promised_groups import PromisedGroupsKernel
 __all__ = ["DeferredKernel"]
 
 _MOST_ROWS = 4_096
-"""So many rows wait at most."""
+"""The most rows that wait."""
 
 
 class DeferredKernel(WrappedOperator):
@@ -56,7 +56,7 @@ class DeferredKernel(WrappedOperator):
         self._counted = (0, 0)
         """How many of the waiting batches `state_size` has counted, and their bytes."""
         self._last: Batch | None = None
-        """The last batch that was not taken in, with rows or without."""
+        """The last batch that was deferred, with rows or without."""
         self._watermark = self._closes_at = self._answers_at = self._revises_before = MIN_TIME
         self._answers_at_once = False
         self._no_answer = Batch.empty(inner.schema)
@@ -74,7 +74,8 @@ class DeferredKernel(WrappedOperator):
         return self._no_answer
 
     def _cannot_wait(self, batch: Batch, count: int) -> bool:
-        """Whether a batch closes, answers or revises a window, or too much waits already."""
+        """Whether a batch closes a window, makes one answer or revises one, or too many rows
+        wait."""
         progress = batch.progress
         if self._answers_at_once or self._rows + count > _MOST_ROWS or batch.is_adjust is not None:
             return True

@@ -32,12 +32,12 @@ from thalweg.state.placed import PlacedSlices
 __all__ = ["EagerGroups"]
 
 _WORTH_ROWS = 2
-"""Where a partial result is no larger than this many rows, keeping rows saves too little to tell
-groups apart: all are eager."""
+"""If a partial result is no larger than this many rows, telling groups apart saves too little: all
+are eager."""
 
 
 class EagerGroups:
-    """`buffer` has the rows of lazy groups; `step` is how far windows, or panes, lie apart."""
+    """`buffer` holds the rows of lazy groups; `step` is the distance of windows, or of panes."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class EagerGroups:
         self._watch()
 
     def count(self, group: Codes, sign: int) -> None:
-        """Rows of some groups come into the buffer (1), or leave it (-1)."""
+        """Count rows that are added to the buffer (1), or removed from it (-1)."""
         if self.watches and len(group):
             rows = np.bincount(group, minlength=len(self._volume)).astype(np.int32)
             self._volume += sign * rows
 
     def _watch(self) -> None:
-        """Begin or cease to tell groups apart; make room for new ones."""
+        """Start or stop telling groups apart; make room for new groups."""
         watches, size = self._limit() >= _WORTH_ROWS, len(self._index)
         if not watches:
             self._forget()
@@ -101,8 +101,8 @@ class EagerGroups:
         return threshold(*self._bytes, self._monitor.extent, self._step)
 
     def turn_eager(self, group: Codes) -> Bools | None:
-        """Rows of these groups come: those that get many are eager from now on. Returns the new
-        ones among them; None: none of them has rows in the buffer."""
+        """Make groups with many rows eager, as rows for them arrive. Returns the groups that have
+        become eager, None if none of these has rows in the buffer."""
         rows = self._volume + np.bincount(group, minlength=len(self._volume))
         dense: Bools = ~self.is_eager & (rows > self._limit())
         many = int(dense.sum())
@@ -117,9 +117,8 @@ class EagerGroups:
         return dense
 
     def close(self, closed: int, cells: PlacedSlices[Items], pane: int | None) -> None:
-        """Windows up to one are closed; groups whose windows, those that close now among them, have
-        become small are lazy from now on. `cells` are the partial results, by pane where these have
-        a length."""
+        """Make groups with few rows lazy, as the windows up to one close, whose rows still count.
+        `cells` are the partial results, by pane if `pane`, its length, is given."""
         self._monitor.close(closed)
         self._watch()
         if self.watches:
@@ -153,13 +152,13 @@ class EagerGroups:
         self.watches = False
 
     def snapshot(self, write: Callable[[Codes], Slices]) -> Slices:
-        """`write` is how the groups that are eager are written."""
+        """`write` makes the slices of the eager groups."""
         seen = [self._monitor.high, int(self._monitor.extent), int(self.watches)]
         monitor = pa.RecordBatch.from_arrays([pa.array(seen, pa.int64())], names=["monitor"])
         return {**self._flags.snapshot(self.is_eager, write), "monitor": monitor}
 
     def restore(self, slices: Mapping[str, Rows], read: Callable[[Rows], Codes]) -> None:
-        """After the buffer was read back; `read` finds the groups that `write` has written."""
+        """Restore the flags after the buffer; `read` finds the groups that `write` has written."""
         monitor = self._monitor
         monitor.high, monitor.extent, watches = slices["monitor"].column(0).to_pylist()
         self.watches = bool(watches)

@@ -57,16 +57,16 @@ class FillKernel(Operator):
         self._index = KeyIndex(fields)
         self._index.numbers(keys, len(node.fill) if keys else 1)
         self._filled = len(self._index)
-        """Groups that are filled; the number itself stands for all others."""
+        """The number of groups that are filled; as a group it stands for all others."""
         results = list(node.schema)[len(node.keys) :]
         self._zeros = [
             pa.scalar(call.aggregate.of_nothing, field.type)
             for (_, call), field in zip(node.aggregates, results, strict=True)
         ]
         self._answers = PlacedSlices(_concat, Cells.added_up)
-        """How many answers each group has in each window."""
+        """The number of answers by group and window."""
         self._span = range(0)
-        """The windows from the first to the last that has an answer."""
+        """The windows from the first to the last with an answer."""
         self._gate = Gate(node.schema, consistency, settled="start")
         self._final = consistency.is_final
         self._cti = MIN_TIME
@@ -84,7 +84,7 @@ class FillKernel(Operator):
         return Delta.concat([answers, zeros], self.schema).to_batch(promise)
 
     def _apply(self, answers: Delta) -> Delta:
-        """The zero rows that come and go."""
+        """The changes of zero rows that follow from new answers."""
         window = (answers.start - self._grid.offset) // self._grid.hop
         group = self._groups_of(answers.payload)
         touched = Cells(np.array([group, window, answers.weight])).added_up()
@@ -124,7 +124,7 @@ class FillKernel(Operator):
         return group
 
     def _span_after(self, window: Codes, was: Bools, now: Bools) -> range:
-        """The span once some windows have answers that had none before, or none any more."""
+        """The span after some windows got their first answers or lost their last ones."""
         if np.count_nonzero(was & ~now):
             return self._found_span()
         came = window[now & ~was]
@@ -140,7 +140,7 @@ class FillKernel(Operator):
         return range(0) if first is None or last is None else range(first, last + 1)
 
     def _blanks(self, windows: range, there: Cells, weight: int) -> Delta:
-        """Zero rows of all groups in some windows, but where there are answers."""
+        """Zero rows of all groups in some windows, except where there are answers."""
         inside = (there.window >= windows.start) & (there.window < windows.stop)
         answered = (there.window - windows.start) * self._filled + there.group
         blank = np.ones(len(windows) * self._filled, np.bool_)
@@ -215,7 +215,7 @@ def _concat(parts: Sequence[Cells]) -> Cells:
 
 
 def _without(windows: range, others: range) -> list[range]:
-    """The windows that are not among others."""
+    """The windows of one range that are not in another."""
     if not others:
         return [windows] if windows else []
     parts = (

@@ -50,19 +50,21 @@ class Grid:
         return np.where(endless, FOREVER, self.beyond_finite(np.where(endless, 0, end)))
 
     def beyond_finite(self, end: Times) -> Codes:
-        """`beyond` of ends of which none is infinite."""
+        """`beyond` for ends none of which is infinite."""
         beyond: Codes = self.offset - end
         np.floor_divide(beyond, self.hop, out=beyond)
         np.negative(beyond, out=beyond)
         return beyond
 
     def inside(self, first: Codes, beyond: Codes, low: int, high: int) -> tuple[Codes, Codes]:
-        """Of windows first .. beyond - 1 those among low .. high: the first one, and how many."""
+        """The windows first .. beyond - 1 that are among low .. high: the first one, and their
+        number."""
         begin = np.maximum(first, low)
         return begin, np.maximum(np.minimum(beyond, high + 1) - begin, 0)
 
     def ending_at(self, beyond: Codes) -> Times:
-        """The latest end of rows with such a first window after theirs: where it starts."""
+        """The latest end of a row whose first window after its own is this one: the start of that
+        window."""
         if not len(beyond) or greatest(beyond) != FOREVER:
             return self.start(beyond)
         endless = beyond == FOREVER
@@ -75,11 +77,11 @@ class Grid:
         return window * self.hop + (self.offset + self.size)
 
     def last_end_by(self, time: int) -> int:
-        """The last time at or before another one at which a window ends."""
+        """The last end of a window at or before a time."""
         return time if time in (MIN_TIME, INFINITY) else self.end(self.last_ending_by(time))
 
     def over(self, closed: Codes) -> Times:
-        """Rows that have ended by then are over, once a promise has closed these windows: they are
+        """The time by which rows have ended that are over once these windows are closed: they are
         in no later window, and the promise has passed their ends, so that none moves into one."""
         return self.start(closed) + min(self.hop, self.size - 1)
 
@@ -96,8 +98,8 @@ class Grid:
         return (time - self.offset) // self.hop
 
     def needs(self, time: int) -> int:
-        """The end of the last window that starts before a time: once it is closed, `time` can be
-        promised."""
+        """The end of the last window that starts before a time: when that window is closed, `time`
+        can be promised."""
         if time <= MIN_TIME or time == INFINITY:
             return time
         last = -((self.offset - time) // self.hop) - 1
@@ -124,7 +126,7 @@ class Release(Reached):
     """Whether there was a row without an end."""
 
     def see(self, start: Times, end: Times) -> None:
-        """New rows: the watermark and the horizon move."""
+        """Move the watermark and the horizon for new rows."""
         newest, latest = greatest(start), greatest(end)
         if latest == INFINITY:
             self.endless = True
@@ -134,8 +136,8 @@ class Release(Reached):
         self.horizon = max(self.horizon, self.watermark + 1, latest)
 
     def advance(self, cti: int) -> bool:
-        """A new CTI: move on the windows that are closed, and those that may now answer. Returns
-        whether windows or rows are needed no longer."""
+        """Move the closed and the released windows for a new CTI; returns whether windows or rows
+        are not needed any more."""
         threshold = self.move(cti)
         cti, grid, expired = self.cti, self.grid, self.expired
         if cti != INFINITY and cti > self.horizon:
@@ -154,24 +156,25 @@ class Release(Reached):
         return self.closed > before or self.expired > expired
 
     def pass_over(self, last: int) -> None:
-        """No reader needs the windows up to `last`."""
+        """Close the windows up to `last`, which no reader needs."""
         self.closed, self.released = last, max(self.released, last)
 
     @property
     def expired(self) -> int:
-        """Rows that have ended by then belong to no window that is open: an end before the next
-        window may still move into it, unless the CTI has passed it."""
+        """Rows that have ended by this time are in no open window: only an end that the CTI has not
+        passed may still move into the next window."""
         if self.cti == MIN_TIME:
             return MIN_TIME
         return min(self.grid.start(self.closed + 1), self.cti - 1)
 
     def open_windows(self, first: Codes, beyond: Codes) -> tuple[Codes, Codes]:
-        """Of windows first .. beyond - 1 those that may have answers out and are not closed."""
+        """The windows first .. beyond - 1 that may have answered and are not closed: the first one,
+        and their number."""
         return self.grid.inside(first, beyond, self.closed + 1, self.released)
 
     @property
     def promised_window(self) -> int:
-        """The first window that the CTI leaves open, whether a reader needs it or not."""
+        """The first window that the CTI leaves open, needed or not."""
         return self.grid.last_ending_by(self.cti) + 1
 
     def to_rows(self) -> Rows:

@@ -1,12 +1,12 @@
-"""The loop of windows on a grid: take rows in, revise, release, close, save.
+"""The loop of windows on a grid: hold rows, revise, answer, close, save.
 
-    batch    rows are held; windows that are out answer again where the rows change them     revise
+    batch    rows are held; windows that have answered and change are answered again         revise
     CTI      windows that may answer now do                                                  answer
-             what only closed windows need is forgotten                                      close
+             rows and partial results that only closed windows need are forgotten            close
 
-A kernel is a store of rows or of partial results by group. It says how rows are held and what
-windows give; which windows these are, and when, follows from the `Release` alone. After the last
-CTI nothing is held. Numbers of groups that no row refers to are given to other groups.
+A kernel is a store of rows or of partial results by group. It defines how rows are held and how
+windows are evaluated; which windows answer, and when, follows from the `Release` alone. After the
+last CTI nothing is held. Numbers of groups that no row refers to are reused.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ C = TypeVar("C")
 
 @dataclass(slots=True)
 class Arrivals(Generic[R]):
-    """The changes of a batch as they are held: the group of each, and its windows, which are
-    first .. beyond - 1. Where some are `late`, they are in windows that may have answers out."""
+    """The changes of a batch as they are held: the group of each, and its windows first .. beyond -
+    1. `late` if some of these windows may have answered."""
 
     rows: R
     group: Codes
@@ -59,8 +59,8 @@ class GridOperator(WindowOperator, Generic[R, C]):
 
     @property
     def release(self) -> Release:
-        """Which windows are closed and which are out. Where groups have promises of their own, its
-        watermark may be moved."""
+        """The windows that are closed and released. Its watermark may be moved where groups have
+        promises of their own."""
         return self._release
 
     # --------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class GridOperator(WindowOperator, Generic[R, C]):
         return answers
 
     def _take_in(self, batch: Batch, changes: list[C]) -> None:
-        """Hold the rows of a batch; add what changes of the answers that are out."""
+        """Hold the rows of a batch, and add the revisions of windows that have answered."""
         release = self._release
         delta = self.project(batch)
         release.see(delta.start, delta.end)
@@ -102,8 +102,8 @@ class GridOperator(WindowOperator, Generic[R, C]):
         self.hold(arrivals)
 
     def forget(self, time: int, unwanted: tuple[int, ...]) -> None:
-        """Windows that end before the time give no answer any more. A promise follows from the CTI
-        alone."""
+        """Close windows that end before the time without answers. Promises still follow from the
+        CTI alone."""
         release = self._release
         if unwanted[0] <= MIN_TIME:
             return
@@ -118,13 +118,13 @@ class GridOperator(WindowOperator, Generic[R, C]):
     # rows in
 
     def project(self, batch: Batch) -> Delta:
-        """The changes that a batch makes."""
+        """The changes of a batch."""
         return Delta.of_batch(batch)
 
     @abstractmethod
     def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[R] | None:
-        """Changes in the form in which they are held; their groups get numbers. None: no window
-        has any of them."""
+        """The changes in the form in which they are held, with numbers for their groups. None if
+        they are in no window."""
 
     @abstractmethod
     def hold(self, arrivals: Arrivals[R]) -> None:
@@ -135,12 +135,12 @@ class GridOperator(WindowOperator, Generic[R, C]):
 
     @abstractmethod
     def revise(self, arrivals: Arrivals[R], low: Codes, length: Codes) -> C:
-        """Hold changes, of which some affect windows that are out: for each change the first such
-        window and how many there are. Returns how the answers change."""
+        """Hold changes of which some are in windows that have answered: `low` and `length` are the
+        first such window of each change and their number. Returns the revisions."""
 
     @abstractmethod
     def answer(self, low: int, high: int) -> C:
-        """The windows low .. high answer for the first time."""
+        """The first answers of the windows low .. high."""
 
     @abstractmethod
     def to_batch(self, changes: Sequence[C], progress: Progress) -> Batch:
@@ -162,7 +162,7 @@ class GridOperator(WindowOperator, Generic[R, C]):
         time."""
 
     def pass_over(self, last: int) -> None:
-        """The windows up to `last` will close without an answer."""
+        """The windows up to `last` close without answers."""
         return
 
     def groups(self) -> list[pa.Array]:
@@ -170,23 +170,23 @@ class GridOperator(WindowOperator, Generic[R, C]):
         return self.index.columns(np.arange(len(self.index)))
 
     def close_groups(self, closed: Codes) -> None:
-        """Forget what windows need that are closed for a group: for the number of each group the
-        last such window, `FOREVER` where the group has ended, `NEVER` where only the common promise
-        holds."""
+        """Forget what only closed windows of single groups need: `closed` is the last closed window
+        by number of the group, `FOREVER` where the group has ended, `NEVER` where only the common
+        promise holds."""
         self.drop_closed(closed)
         self.reuse_numbers()
 
     @abstractmethod
     def drop_closed(self, closed: Codes) -> None:
-        """`close_groups`, without giving numbers to other groups."""
+        """`close_groups`, without reusing numbers of groups."""
 
     @abstractmethod
     def save(self) -> Slices:
-        """What is held, as Arrow."""
+        """The state, except the release."""
 
     @abstractmethod
     def load(self, slices: Mapping[str, Rows]) -> None:
-        """Back to what was held. The release is restored before."""
+        """Restore the state, after the release."""
 
     def snapshot(self) -> Slices:
         return {"release": self._release.to_rows(), **self.save()}
@@ -197,15 +197,15 @@ class GridOperator(WindowOperator, Generic[R, C]):
 
 
 class ComparingGridOperator(GridOperator[R, Delta]):
-    """A kernel that revises windows by evaluating them before and after a change: the windows from
-    the first to the last that the change affects, of the groups that it touches."""
+    """A kernel that revises windows by evaluating them before and after a change: all windows from
+    the first to the last affected one, for the groups that change."""
 
     @abstractmethod
     def evaluate(self, low: int, high: int, groups: Codes | None = None) -> Delta:
         """The answers of the windows low .. high, of all groups or of some."""
 
     def shown(self, low: int, high: int, groups: Codes) -> Delta:
-        """The answers of some windows and groups that are out."""
+        """The answers of some windows and groups that have answered."""
         return self.evaluate(low, high, groups)
 
     def revise(self, arrivals: Arrivals[R], low: Codes, length: Codes) -> Delta:

@@ -54,10 +54,10 @@ from thalweg.state.pages import Pages, read_whole
 __all__ = ["TablePanesKernel"]
 
 _CHUNK = 8_192
-"""Rows that are summed before they meet the table."""
+"""How many rows are summed at a time before they are put into the table."""
 
 _FREE, _SPREAD = FOREVER + 1, np.uint64(0x9E3779B97F4A7C15)
-"""What a free place has for its first window: later than all, so that it is never old."""
+"""The first window of a free place: later than all windows, so that a free place is never old."""
 
 
 _FIRST, _BEYOND = internal("first"), internal("beyond")
@@ -95,7 +95,7 @@ class TablePanesKernel(Operator):
         self._promised_so_far = NO_PROGRESS
         """... and with all of them, for all groups and for each that is open."""
         self._swept = NEVER
-        """For a promise in this pane, nothing in the table is overdue."""
+        """For a promise in this pane or before, no sum in the table is overdue."""
 
     # --------------------------------------------------------------------------------------------
     # flow
@@ -131,7 +131,7 @@ class TablePanesKernel(Operator):
         return answer
 
     def _chunk(self, delta: Delta) -> list[Numbers]:
-        """Put the sums of some rows into the table; what leaves it."""
+        """Put the sums of some rows into the table; returns the sums that leave it."""
         arguments = self._arguments.arguments(delta.payload, delta.start)
         keys = [delta.payload.column(name) for name in self._keys]
         identity = self._identify(keys, len(delta))
@@ -159,7 +159,7 @@ class TablePanesKernel(Operator):
         return sent
 
     def _identify(self, keys: list[pa.Array], length: int) -> Numbers:
-        """What tells a group from others, in rows of whole numbers."""
+        """The identity of each group, as rows of whole numbers."""
         if self._whole and keys:
             return np.array([key.to_numpy() for key in keys], np.int64)
         return np.concatenate(
@@ -170,7 +170,7 @@ class TablePanesKernel(Operator):
         )
 
     def _slots(self, sums: Numbers) -> Codes:
-        """The place in the table that the group of each sum has."""
+        """The place of each sum in the table, by its group."""
         mixed = np.zeros(sums.shape[1], np.uint64)
         for row in sums[: self._width].astype(np.uint64):
             mixed = (mixed ^ row) * _SPREAD
@@ -178,7 +178,7 @@ class TablePanesKernel(Operator):
         return (mixed % np.uint64(self._table.slots)).astype(np.int64)
 
     def _put(self, sums: Numbers) -> list[Numbers]:
-        """Into the table; what has no place there any more is sent."""
+        """Put sums into the table; returns the sums that lose their places."""
         width = self._width
         # An adjust may change what is long over.
         self._swept = min(self._swept, least(sums[width]) + self._table.late)
@@ -217,11 +217,11 @@ class TablePanesKernel(Operator):
         return np.flatnonzero(self._first != _FREE)
 
     def _old(self) -> Codes:
-        """The places of sums of windows that are over, as far as the newest row tells."""
+        """The places of sums of windows that are over by the newest row."""
         return np.flatnonzero(self._first < self._newest)
 
     def _next_old(self, many: int) -> Codes:
-        """So many of them at most, from where the last ones were found."""
+        """At most `many` of these places, after those found last."""
         found, slots, step = [np.empty(0, np.int64)], self._table.slots, max(8 * many, 4_096)
         while many and self._position < slots:
             at = (
@@ -238,7 +238,7 @@ class TablePanesKernel(Operator):
         return np.concatenate(found)
 
     def _pace(self, rows: int, newest: int) -> list[Numbers]:
-        """What leaves because time goes on, besides collisions."""
+        """The sums that leave the table as time advances, besides collisions."""
         began = newest > self._newest
         self._newest = max(self._newest, newest)
         if self._table.flush == "at end":
@@ -252,7 +252,7 @@ class TablePanesKernel(Operator):
         return []
 
     def _send_overdue(self) -> Numbers:
-        """Sums that may not wait any longer."""
+        """The sums that may not wait any longer."""
         if self._cti == INFINITY:
             return self._send(self._full())
         # Windows end by what rows tell, too: without promises nothing else would.
@@ -281,8 +281,7 @@ class TablePanesKernel(Operator):
         return news, NO_AREAS if areas == last.areas else areas
 
     def _send_areas(self, progress: Progress) -> Numbers:
-        """Sums of windows that are over for their group by what is promised to an area of
-        groups."""
+        """The sums of windows that are over by the promises for areas of groups."""
         at = self._full()
         keys = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         return self._send_over(at, groups_in_areas(progress, keys, len(at)))
@@ -308,8 +307,8 @@ class TablePanesKernel(Operator):
         return self._send(at[self._first[at] < until])
 
     def _send_promised(self, columns: tuple[str, ...], promised: Mapping[Scope, int]) -> Numbers:
-        """Sums of windows that are over for their group. A group may be anywhere in the table, as
-        one that was put back is."""
+        """The sums of windows that are over by the promises for their groups. A sum that was
+        restored may be anywhere in the table."""
         at = self._full()
         named = dict(zip(self._keys, self._named(self._held[:, at]), strict=True))
         held = [named[name] for name in columns]
@@ -341,7 +340,7 @@ class TablePanesKernel(Operator):
         return self._start(min(self._pane(self._cti), least(self._first)))
 
     def _start(self, first: int) -> int:
-        """The start of the pane of rows with a first window."""
+        """The start of the pane of rows with this first window."""
         return self._grid.end(first - 1)
 
     def needs(self, time: int) -> tuple[int, ...]:
@@ -370,8 +369,8 @@ class TablePanesKernel(Operator):
     # state
 
     def _tidy(self) -> None:
-        """Numbers for the groups in the table only. A place follows from the number, so that all
-        are placed anew."""
+        """Number only the groups in the table. The place of a group follows from its number, so
+        that all sums are placed anew."""
         at = self._full()
         sums = self._held.take(at, axis=1)
         moved = self._key_index.keep(np.unique(sums[0]))
@@ -381,8 +380,8 @@ class TablePanesKernel(Operator):
         self._place(sums)
 
     def _place(self, sums: Numbers) -> None:
-        """Put back what was in the table. Of two that want one place one goes to a free one, where
-        only time finds it."""
+        """Place the sums of a saved table. Where two sums have the same place, one gets a free
+        place, in which it is found by time alone."""
         wanted = self._slots(sums)
         order = np.argsort(wanted, kind="stable")
         alone = np.ones(len(order), np.bool_)

@@ -70,7 +70,7 @@ class PanesKernel(Operator):
         return Batch(self._payload(cells), start, end, progress=progress)
 
     def _alike(self, delta: Delta) -> tuple[Rows, Codes, Codes]:
-        """Rows of equal keys and windows as one cell; and the windows of each cell."""
+        """Cells of rows with equal keys and windows, and the windows of each cell."""
         arguments = self._arguments.arguments(delta.payload, delta.start)
         keys = [delta.payload.column(name) for name in self._keys]
         first, beyond = self._windows(delta)
@@ -79,8 +79,8 @@ class PanesKernel(Operator):
         return cells, first, first + self._panes if beyond is None else beyond
 
     def _windows(self, delta: Delta) -> tuple[Codes, Codes | None]:
-        """The first window of each row, and the first one after its last; None: all rows are
-        points, which lie in as many windows as a window has hops.
+        """The first window of each row, and the first window after its last one; None if all rows
+        are points, which lie in as many windows as a window has hops.
 
         ceil((s + 1 - offset) / hop) = floor((s - offset) / hop) + 1 = first(s) + size / hop, where
         the hop divides the size.
@@ -142,8 +142,8 @@ def _sum_alike(
     partials: list[Numbers],
     schema: pa.Schema,
 ) -> tuple[Rows, Codes, Codes | None]:
-    """Rows of equal keys and windows become one cell (keys, `_k`, partial sums); and the windows of
-    each cell. Without `beyond`, rows with the same first window have the same windows."""
+    """Cells (keys, `_k`, partial sums) of rows with equal keys and windows, and the windows of each
+    cell. Without `beyond`, rows with the same first window have the same windows."""
     ends: list[Codes] = []
     if beyond is not None:
         length = beyond - first

@@ -45,7 +45,7 @@ __all__ = ["PromisedGroupsKernel"]
 
 _OWN = ("gate", "gate_progress", "groups_promised", "groups_marks")
 _FEW = 64
-"""So many promises for groups are kept without a look at which of them are needed."""
+"""Up to this many promises for groups are kept without finding those that are needed."""
 
 
 class PromisedGroupsKernel(Operator, WritesLetters):
@@ -80,7 +80,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     @property
     def is_apart(self) -> bool:
-        """Whether groups have had promises of their own."""
+        """Whether there were promises for single groups."""
         return self._apart
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -118,7 +118,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         return leaving.to_batch(promise)
 
     def _set_apart(self) -> None:
-        """From now on the kernel answers as soon as it may, and the gate waits."""
+        """Let the kernel answer as soon as it may, from now on, and hold answers back at the
+        gate."""
         self._apart = True
         self._watermark = self._release.watermark
         self._progress = Progress(self._release.cti)
@@ -127,7 +128,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             self._release.consistency = Consistency("speculative")
 
     def _matches(self, scopes: list[Scope]) -> Codes:
-        """For each group of the kernel the promise that speaks of it, or -1."""
+        """For each group of the kernel the index of its promise, or -1."""
         names = self._progress.scope_columns
         groups = self.inner.groups()
         held = [groups[self._keys.index(name)] for name in names]
@@ -141,7 +142,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         return which[group]
 
     def _close(self, promises: Mapping[Scope, int], progress: Progress) -> None:
-        """Forget what windows need that are closed for their group."""
+        """Forget what only closed windows of single groups need."""
         keys = dict(zip(self._keys, self.inner.groups(), strict=True))
         times = groups_in_areas(progress, keys, len(keys[self._keys[0]]))
         if promises:
@@ -196,8 +197,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         )
 
     def _look_ahead(self, progress: Progress, batch: Batch) -> None:
-        """Let the kernel answer as far as the group that is furthest ahead. A promise over key
-        columns says nothing about time: then as far as there are rows."""
+        """Let the kernel answer up to the promise of the group that is furthest ahead; with a
+        promise over key columns, which has no time, as far as there are rows."""
         if progress.speaks_of_groups or progress.column_promises:
             latest = (
                 self._horizon(batch) + self._release.grid.size

@@ -21,7 +21,7 @@ __all__ = ["WindowParts", "parts_of_windows"]
 
 @dataclass(frozen=True, slots=True)
 class WindowParts:
-    """The partial results of groups in windows, and a row of each."""
+    """The partial results of groups in windows, and a row of each group."""
 
     group: Codes
     window: Codes
@@ -37,8 +37,8 @@ def parts_of_windows(
     length: Codes,
     within: tuple[int, int],
 ) -> WindowParts:
-    """What the windows low .. high hold of rows that are in `length` windows from `first` on, each
-    in one of these at least."""
+    """The partial results of the windows low .. high, from rows that are in `length` windows from
+    `first` on, each in one of low .. high at least."""
     pieces = []
     for count in np.unique(length).tolist():
         which = np.flatnonzero(length == count)
@@ -75,7 +75,7 @@ def _of_equal_length(
 
 
 def _merged(sums: Accumulators, cells: WindowParts) -> WindowParts:
-    """Partial results of equal group and window become one."""
+    """Merge partial results of equal group and window."""
     size = len(cells.group)
     code, count = encode([cells.group, cells.window], size)
     if count == size:
@@ -91,7 +91,6 @@ def _merged(sums: Accumulators, cells: WindowParts) -> WindowParts:
 
 
 def _reached(first: Codes, length: int, low: int, high: int) -> Codes:
-    """The windows low .. high that hold something: a row that is years away from the others costs
-    what one row costs."""
+    """The windows low .. high that contain rows, however far apart the rows are."""
     first = np.unique(first)
     return covered(np.maximum(first, low), np.minimum(first + length, high + 1))

@@ -45,15 +45,16 @@ from thalweg.windows import HoppingWindow
 __all__ = ["HoppingRowsAggregateKernel", "HoppingRowsKernel", "HoppingTopKKernel"]
 
 _FEW_WINDOWS = 3
-"""Where rows are in no more windows than this, each is looked at once for each of its windows."""
+"""If rows are in at most this many windows on average, each row is read once for each of its
+windows."""
 _LENGTHS = 16
-"""So many different numbers of windows that rows are in are put together one by one."""
+"""Up to this many different numbers of windows by row, ranges are merged for each number."""
 
 
 @dataclass(slots=True)
 class Members:
-    """Rows and their windows: `row[i]` is a row of `window[i]`, and `cell[i]` one of the numbers
-    0 .. cells - 1 of its group in that window."""
+    """Rows and their windows: `row[i]` is in `window[i]`, and `cell[i]`, one of 0 .. cells - 1, is
+    its group in that window."""
 
     row: Codes
     window: Codes
@@ -62,10 +63,10 @@ class Members:
 
 
 class HoppingRowsKernel(ComparingGridOperator[Delta]):
-    """The shared part: the rows of windows that are not closed."""
+    """The common part: holds the rows of windows that are not closed."""
 
     what: ClassVar[str]
-    """What messages call it."""
+    """The operator's name in messages."""
 
     def __init__(
         self,
@@ -84,11 +85,11 @@ class HoppingRowsKernel(ComparingGridOperator[Delta]):
 
     @abstractmethod
     def project(self, batch: Batch) -> Delta:
-        """The changes a batch makes to the rows that are held."""
+        """The changes of a batch, as rows that are held."""
 
     @abstractmethod
     def give(self, rows: Delta, members: Members) -> Delta:
-        """What windows give, from their rows; rows have weight one."""
+        """The answers of windows from their rows, which have weight one."""
 
     def read(self, delta: Delta, first: Codes, beyond: Codes) -> Arrivals[Delta]:
         return Arrivals(delta, self._partitions.of_rows(delta.payload), first, beyond)

@@ -6,14 +6,14 @@ running total of its group at just two window indices: it enters at the one and 
 Per batch these entries are summed by (group, index); the total over all entries up to k is the
 value of window k. Cost per event does not depend on size / hop, whatever lifetimes the events have.
 
-    running    per group, the total at the last window that has answered; and what late events add
-               to it
-    entries    what enters or leaves at later windows, in slices of neighbouring windows
+    running    per group, the total at the last window that has answered; and the sums of late
+               events to be added to it
+    entries    the sums that enter or leave at later windows, in slices of neighbouring windows
     open       per group and window that has answered but is not closed, its totals, in slices too:
-               what a late event revises
+               late events revise them
 
-Null keys are a group of their own. A late event adds to the windows that are out, which are
-answered again if their result changed. State: the three tables; closing a window drops its slice.
+Null keys are a group of their own. A late event is added to the windows that have answered, which
+answer again if their result changed. State: the three tables; closing a window drops its slice.
 The promise is the start of the earliest window that is not closed.
 """
 
@@ -51,10 +51,12 @@ _DENSE_CELLS = 4_000_000
 """Up to this many (group, window) cells at a time are summed in a dense matrix."""
 
 _LATE = 16
-"""What late events add is put to the running totals when it is more than one in so many of them."""
+"""The sums of late events are merged into the running totals when they are more than one in this
+many of them."""
 
 _FEW = 64
-"""So few rows are not summed before they go to the state, which sums now and then itself."""
+"""Up to this many rows are not summed before they are held; the state sums its items now and
+then."""
 
 Totals = tuple[Codes, Codes, Numbers]
 """Group and window of each non-empty cell, and its totals."""
@@ -62,7 +64,7 @@ Totals = tuple[Codes, Codes, Numbers]
 
 @dataclass(slots=True)
 class _Changes:
-    """Answers that no longer hold, and those that hold from now on."""
+    """Answers that do not hold any more, and answers that hold from now on."""
 
     removed: Cells
     added: Cells
@@ -123,7 +125,8 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         return [delta.payload.column(name) for name in self._keys], partials
 
     def hold(self, arrivals: Arrivals[Cells]) -> None:
-        """Keep where cells enter and leave; what has entered already goes to the running totals."""
+        """Hold where cells enter and leave; cells that have entered before the released window are
+        added to the running totals."""
         out, cells, beyond = self._release.released, arrivals.rows, arrivals.beyond
         entries = self._concat([cells, cells.leaving_at(beyond)])
         if arrivals.late:
@@ -159,14 +162,14 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         )
 
     def _totals(self) -> Cells:
-        """The running totals with what late events add to them."""
+        """The running totals, with the late events."""
         return self._concat([self._running, self._late]).at_window(0).summed()
 
     # --------------------------------------------------------------------------------------------
     # answering
 
     def answer(self, low: int, high: int) -> _Changes:
-        """Running totals moved on, entry by entry."""
+        """The running totals advanced, entry by entry."""
         begun = len(self._running) + len(self._late)
         cells = self._concat([self._running, self._late, *self._entries.take_until(high)])
         self._late = self._none
@@ -192,8 +195,8 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         return totals
 
     def _totals_from(self, cells: Cells, begun: int, low: int, high: int) -> Cells:
-        """The totals of every group at each of the windows low .. high, where it has rows. Of the
-        cells so many have entered before."""
+        """The totals of every group with rows at each of the windows low .. high. The first `begun`
+        cells have entered before `low`."""
         if low == high and len(cells) * len(self._key_index) <= FEW:
             of_group = cells.group[:, None] == np.arange(len(self._key_index))
             totals = cells.sums @ of_group
@@ -381,7 +384,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
 def _gather(
     group: Codes, first: Codes, beyond: Codes, partials: list[Numbers]
 ) -> tuple[Cells, Codes]:
-    """Rows of equal group and windows become one cell; and the window where each leaves."""
+    """Merge rows of equal group and windows into cells; also the window where each cell leaves."""
     length = beyond - first
     even = bool((length == length[0]).all())
     alike = [group, first, *([] if even else [beyond])]

@@ -22,7 +22,7 @@ def compute_at_once(
     module: ModuleWindows, keys: list[pa.Array], cells: Cells
 ) -> tuple[Delta, Codes]:
     """The answers of some windows as rows of the stream, and the window of each; `keys` are the
-    columns in front, one value for each window."""
+    leading columns, with one value for each window."""
     answers = module.caller.compute(cells)
     if answers.failures or module.node.stamp != "align":
         answered, _ = module.answered(answers, _entries(keys, cells), cells)
@@ -37,7 +37,7 @@ def compute_at_once(
 
 
 def _entries(keys: list[pa.Array], cells: Cells) -> Entries:
-    """Windows that are in no index; the number of each is its position."""
+    """Entries for windows that are in no index; their ids are their positions."""
     size = len(cells)
     named = pa.RecordBatch.from_arrays(
         keys or [pa.nulls(size)], names=[str(at) for at in range(max(len(keys), 1))]

@@ -28,11 +28,11 @@ class CountInstants:
 
     def clear(self) -> None:
         self._begins: Times = np.empty(0, np.int64)
-        """Of each partition the first instant that a window to come may begin with; infinity where
-        there is none."""
+        """By partition: the first instant that a window to come may begin with; INFINITY if there
+        is none."""
 
     def renumber(self, moved: Codes) -> None:
-        """Partitions have new numbers."""
+        """Change the numbers of partitions to `moved[old]`."""
         self._begins = moved_to(self._begins, moved, INFINITY)
 
     @overload
@@ -40,21 +40,21 @@ class CountInstants:
     @overload
     def line(self, cti: Times) -> Times: ...
     def line(self, cti: Times | int) -> Times | int:
-        """Instants before it are settled."""
+        """The time before which instants are settled."""
         return cti - 1 if self._frame.strict else cti
 
     def begins(self, partition: Codes) -> Times:
-        """The first instant of windows to come, of some partitions."""
+        """The first instant that a window to come may begin with, for some partitions."""
         self._begins = grown(self._begins, partition, INFINITY)
         return self._begins[partition]
 
     def first(self) -> int:
-        """The first instant of windows to come, of all partitions."""
+        """The first instant that a window to come may begin with, in any partition."""
         return int(self._begins.min(initial=INFINITY))
 
     def settle(self, before: Line, settled: Line, partition: Codes | None = None) -> None:
-        """A promise has moved, for all partitions or for some: look which of the settled instants
-        windows to come may begin with."""
+        """Find the settled instants that windows to come may begin with, after a promise for all
+        partitions or for some."""
         if partition is None:
             low = MIN_TIME if before.common == MIN_TIME else self.line(before.common)
             news = self._events.between(low, self.line(settled.common))

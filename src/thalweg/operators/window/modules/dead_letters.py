@@ -24,12 +24,12 @@ DEAD_LETTERS = pa.schema(
         ("sample", pa.string()),
     ]
 )
-"""The module, the group's keys as text, the window, why the module failed, and some rows of the
+"""The module, the group's keys as text, the window, the reason of the failure, and some rows of the
 window."""
 
 
 class WritesLetters(ABC):
-    """An operator that may go on without a window."""
+    """An operator that may go on without the answer of a window."""
 
     @property
     @abstractmethod
@@ -38,7 +38,7 @@ class WritesLetters(ABC):
 
 @dataclass
 class DeadLetters:
-    """Letters that wait to be taken, and how many there were in all."""
+    """Letters that were not taken yet, and how many there were in all."""
 
     count: int = 0
     _letters: list[dict[str, Any]] = field(default_factory=list)

@@ -1,8 +1,9 @@
 """Modules over hopping and tumbling windows, where nothing beyond a window's end matters to it.
 
-Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `grid`), so
-that those a batch affects follow from its times, and windows that have not answered need no entry.
-The state of one that has goes on with what changed alone. A late row costs the windows it is in.
+Meaning, nulls, duplicates: see `window_apply`. Windows here are integers (see `grid`), so that the
+windows that a batch affects follow from its times, and windows that have not answered need no
+entry. The state of a window that has answered is updated by the changed rows alone. A late row
+costs the windows it is in.
 
 State: rows of windows that are not closed, or whose end may still move; the windows that have
 answered but are not closed. The promise is the start of the earliest window that is not closed;
@@ -72,7 +73,8 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         )  # Python's integers do not wrap around
 
     def _cells(self, partition: Codes, row: Codes, window: Codes) -> tuple[Spans, Codes]:
-        """The windows of partitions that occur, and which of them each pair is in."""
+        """The distinct pairs (partition, window) as spans, and the position among them for each row
+        of a window."""
         low = int(window.min())
         width = int(window.max()) - low + 1
         cells, at = distinct_codes(partition[row] * width + (window - low))
@@ -80,10 +82,10 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         return Spans(cells // width, start, start + self._grid.size), at
 
     # -------------------------------------------------------------------------------------------
-    # windows that are out
+    # windows that have answered
 
     def revise(self, arrivals: Arrivals[Delta], low: Codes, length: Codes) -> Delta:
-        """Take back and answer again the windows that are out and that the changes affect."""
+        """Retract and make again the answers that the changes affect."""
         delta, partition = arrivals.rows, arrivals.group
         row, window = ranges(low, length)
         spans, cell = self._cells(partition, row, window)
@@ -127,8 +129,7 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
         growth: Codes,
         pairs: tuple[Codes, Codes, Codes],
     ) -> Entries:
-        """Entries for affected windows: the counts and states of the old ones, after what
-        changed."""
+        """Entries for affected windows: those of the old ones, with counts and states updated."""
         matched = match >= 0
         events = growth.copy()
         events[matched] += old.events[match[matched]]
@@ -155,7 +156,8 @@ class GridApplyKernel(ModuleKernel, GridOperator[Delta, Delta]):
     # windows to come
 
     def answer(self, low: int, high: int) -> Delta:
-        """The windows low .. high answer for the first time; those that are not closed are kept."""
+        """The first answers of the windows low .. high; those of windows that are not closed are
+        kept."""
         closed, grid = self._release.closed, self._grid
         found = self._events.between(self._begin(low), self._begin(high) + grid.size)
         first, beyond = grid.first(found.start), grid.beyond(found.end)

@@ -32,7 +32,7 @@ Objects = npt.NDArray[np.object_]
 
 
 class ModuleKernel(WindowOperator, WritesLetters):
-    """State: rows in the event index, windows in the window index."""
+    """The common part: rows in the event index, windows in the window index."""
 
     def __init__(self, node: WindowApply, consistency: Consistency) -> None:
         self.schema = node.schema
@@ -72,8 +72,8 @@ class ModuleKernel(WindowOperator, WritesLetters):
         )
 
     def _compute(self, entries: Entries) -> tuple[Answered, Entries]:
-        """The answers of windows, from their states or from their rows; and the windows after it:
-        their states, and which failed."""
+        """The answers of windows, from their states or from their rows; and the windows with new
+        states, and which of them failed."""
         ready = np.zeros(len(entries), np.bool_)
         if self._in_steps:
             ready = np.array([state is not None for state in entries.state], np.bool_)
@@ -127,7 +127,7 @@ class ModuleKernel(WindowOperator, WritesLetters):
 
 
 def matches(code: Codes, start: Times, end: Times, spans: Spans) -> Codes:
-    """For each window the position of the old one with the same code and span, or -1."""
+    """For each window the position of the old window with the same code and span, or -1."""
     match = np.full(len(spans), -1)
     if not len(code) or not len(spans):
         return match

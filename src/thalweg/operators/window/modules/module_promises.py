@@ -25,7 +25,7 @@ __all__ = ["ModulePromises"]
 
 
 class ModulePromises:
-    """`common` is what was promised for all, `of_partition` for single partitions."""
+    """The promises of the answers: `common` for all partitions, `of_partition` for single ones."""
 
     def __init__(
         self,
@@ -44,23 +44,24 @@ class ModulePromises:
         self.of_partition: dict[int, int] = {}
 
     def line(self) -> Line:
-        """What was promised for each partition."""
+        """The promise for each partition."""
         return Line(self.common, self.of_partition)
 
     def clear(self) -> None:
-        """The last CTI has come."""
+        """Drop all promises, after the last CTI."""
         self.common, self.of_partition = INFINITY, {}
 
     def renumber(self, moved: Codes) -> None:
         self.of_partition = {int(moved[at]): time for at, time in self.of_partition.items()}
 
     def withdraw(self, partition: Codes) -> None:
-        """Forget what was promised for some partitions alone."""
+        """Forget the promises for some partitions alone."""
         for at in partition.tolist():
             self.of_partition.pop(at, None)
 
     def move(self, groups: GroupPromises) -> Progress:
-        """The promise that holds now, with those for groups that follow from theirs."""
+        """The promise of the answers now, with those for groups that follow from the groups'
+        promises."""
         self.common = max(self.common, self._common())
         if not groups.scopes:
             return Progress(self.common)
@@ -117,7 +118,8 @@ class ModulePromises:
         return {scope: time for scope, time in found_times if time > self.common}
 
     def _hold_back(self, partition: Codes, times: Times) -> None:
-        """Time-bound: no promise passes an answer that waits."""
+        """For time-bound output: lower the promises to the start of the earliest answer that
+        waits."""
         rows = self._windows.held_back().answered.rows
         if len(rows):
             first = np.full(len(self._partitions.index), INFINITY)
@@ -125,7 +127,7 @@ class ModulePromises:
             np.minimum(times, first[partition], out=times)
 
     def needs(self, time: int) -> int:
-        """The time by which everything that may still change something before `time` is closed."""
+        """The promise that closes everything that may still change an answer before `time`."""
         if time <= MIN_TIME or time == INFINITY or time <= self.common or self._time_bound:
             return time
         if self._unrestricted:
@@ -143,7 +145,8 @@ class ModulePromises:
         return least
 
     def refuse_broken(self, out: Batch) -> None:
-        """Refuse output that changes what was promised: the module is not what its stamps say."""
+        """Refuse output that changes an answer before the promise: the module breaks its declared
+        stamps."""
         if self.common == MIN_TIME or not len(out):
             return
         early = out.sync < self.common

@@ -28,7 +28,7 @@ __all__ = ["ModuleRows"]
 
 
 class ModuleRows:
-    """What a node's module takes in: the keys and arguments of rows, held until windows need
+    """The input of a node's module: the keys and arguments of rows, held until windows need
     them."""
 
     def __init__(self, node: WindowApply | WidApply) -> None:
@@ -36,7 +36,8 @@ class ModuleRows:
         self.module = node.module
         keys = [node.input.schema.field(name) for name in node.columns]
         self.key_schema = pa.schema(keys or [PRESENT])
-        """Arrow cannot count rows without columns: a stream without groups has a constant one."""
+        """Arrow cannot count rows without columns: a stream without groups has a constant
+        column."""
         self._names = [internal(f"argument{at}") for at in range(len(node.arguments))]
         self._used = frozenset(name for _, expr in node.arguments for name in expr.columns())
         self.inputs = node.input_schema()
@@ -49,7 +50,7 @@ class ModuleRows:
         )
 
     def project(self, batch: Batch) -> Delta:
-        """The changes a batch makes to the rows that are held: keys and arguments."""
+        """The changes of a batch, with keys and arguments as columns."""
         delta = Delta.of_batch(batch)
         frame = frame_of(delta.payload, delta.start, self._used)
         columns = [delta.payload.column(name) for name in self.node.columns] or [
@@ -75,7 +76,7 @@ class ModuleRows:
         return list(self.held)[len(self.key_schema) :]
 
     def argument_columns(self, delta: Delta) -> list[pa.Array]:
-        """The module's inputs, of some rows."""
+        """The module's inputs for some rows."""
         return self._evaluated(frame_of(delta.payload, delta.start, self._used))
 
     def arguments(self, rows: Rows) -> Rows:
@@ -87,7 +88,7 @@ class ModuleRows:
         )
 
     def clipped(self, start: Times, end: Times, spans: Spans, window: Codes) -> tuple[Times, Times]:
-        """Lifetimes as the module sees them; where it sees none, they are all alike."""
+        """Lifetimes as the module sees them; all alike if it sees none."""
         if not self.module.time_sensitive:
             return np.zeros(len(start), np.int64), np.ones(len(start), np.int64)
         if self.node.clip in ("left", "full"):
@@ -99,8 +100,8 @@ class ModuleRows:
     def net(
         self, delta: Delta, row: Codes, window: Codes, spans: Spans
     ) -> tuple[Codes, Codes, Codes]:
-        """What changes mean to windows: pairs (row, window) and how often the row is added or
-        removed. Rows that are alike to the module cancel out."""
+        """The net changes of windows: pairs (row, window), and how often the row is added or
+        removed. Rows that the module cannot tell apart cancel out."""
         if least(delta.weight) > 0:  # nothing cancels out
             return row, window, delta.weight[row]
         start, end = self.clipped(delta.start[row], delta.end[row], spans, window)
@@ -126,7 +127,7 @@ class ModuleRows:
         self, inputs: Rows, start: Times, end: Times, row: Codes, window: Codes, spans: Spans
     ) -> Cells:
         """The windows with their rows, in canonical order, each pair of a row and a window once;
-        `inputs` are what the module gets of the rows."""
+        `inputs` are the module's inputs of the rows."""
         order = (
             order_by_code(window, len(spans))
             if self.module.properties.any_order

@@ -31,18 +31,18 @@ from thalweg.udm.results import Answers
 __all__ = ["ModuleWindows", "Stepped", "checksum"]
 
 _SAMPLE = 3
-"""Rows that a message or a dead letter shows."""
+"""How many rows a message or a dead letter shows."""
 
 
 class Stepped(NamedTuple):
-    """What an incremental module keeps of a window, and of how many rows that count."""
+    """The state that an incremental module keeps for a window, and how many rows it counts."""
 
     state: Any
     filled: int
 
 
 class ModuleWindows(ModuleRows):
-    """The module of a node, ready to be called on windows of held rows."""
+    """The module of a node, called on windows of held rows."""
 
     def __init__(self, node: WindowApply | WidApply) -> None:
         super().__init__(node)
@@ -108,8 +108,8 @@ class ModuleWindows(ModuleRows):
         failed: Bools,
         states: npt.NDArray[Any] | None,
     ) -> Answered:
-        """The answers of windows from their rows. Windows that failed are marked in `failed`;
-        `states`, if there are any to keep, receives the states."""
+        """The answers of windows from their rows. Windows that fail are marked in `failed`;
+        `states`, if given, receives the new states."""
         if states is None:
             answers = self.caller.compute(cells)
         else:
@@ -149,7 +149,7 @@ class ModuleWindows(ModuleRows):
         return Answers(good[found.cell], found.start, found.end, found.payload, failures)
 
     def _filled(self, cells: Cells) -> Codes:
-        """How many rows of each window count."""
+        """How many rows of each window are counted."""
         offsets = cells.without_nulls().offsets if self.module.nulls == "skip" else cells.offsets
         return offsets[1:] - offsets[:-1]
 
@@ -164,7 +164,7 @@ class ModuleWindows(ModuleRows):
         window: Codes,
         times: Codes,
     ) -> None:
-        """Add what came to the states of windows that `has` marks, and remove what left. A state
+        """Update the states of the windows that `has` marks by the rows added and removed. A state
         that fails is built again from the rows of its window."""
         places = np.flatnonzero(has)
         if not len(places):

@@ -6,10 +6,10 @@ alike to the module. Those of one batch become one cell, (group, first window, w
 last, state); the answer of a window is the result of the merged states of its cells. A row is
 looked at once, however many windows it is in, and is not kept.
 
-State: cells of windows that are not closed; the answers of windows that are out but not closed;
-both in arrangements by group, so that a late row costs the windows that it is in. Cells that are
-alike are merged when they have doubled. The promise is the start of the earliest window that is not
-closed.
+State: cells of windows that are not closed; the answers of windows that have answered but are not
+closed; both in arrangements by group, so that a late row costs the windows that it is in. Cells
+that are alike are merged when they have doubled. The promise is the start of the earliest window
+that is not closed.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from thalweg.windows import HoppingWindow
 __all__ = ["PanedApplyKernel"]
 
 _FEW = 1_024
-"""So many cells are held without a look at which of them are alike."""
+"""Up to this many cells are held without looking for cells that are alike."""
 _MANY = 2**16
-"""So many pairs of a cell and a window are divided by window."""
+"""From this many pairs of a cell and a window on, pairs are made window by window."""
 _FORM = "form"
-"""The slice that says what a cell looks like."""
+"""The slice that describes the columns of a state."""
 _FILLED = internal("filled")
 
 
@@ -79,12 +79,12 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         self._place_on(node.window, consistency)
         self._partitions = Partitions(self._module.held, node.keys)
         self._cells: Arrangement | None = None
-        """Cells over their windows [first, beyond). What a state looks like is known when there is
-        one."""
+        """Cells over their windows [first, beyond); None before the first state, which defines the
+        columns."""
         self._counts: dict[int, int] = {}
-        """How many cells have a first window, of those that are not closed."""
+        """By first window: how many open cells there are."""
         self._alike = 0
-        """At most so many cells are like another."""
+        """An upper bound of the number of cells that are like another."""
         self._out = Arrangement(node.schema, self._partitions.of_rows, what="answers")
 
     # --------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         self._held(cells).add(cells, arrivals.group)
 
     def _count(self, first: Codes) -> None:
-        """Count cells by their first window; those that may be like a cell that is held."""
+        """Count cells by their first window, and those that may be like another cell."""
         counts, low = self._counts, least(first)
         found, which = distinct_codes(first - low)
         added = np.bincount(which, minlength=len(found))
@@ -120,8 +120,8 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         return found if len(found) else None
 
     def _merge_all(self, held: Arrangement, low: int) -> None:
-        """Make one cell of those that are alike, in the windows from `low` on, if that leaves half
-        of them at most."""
+        """Merge cells that are alike, in the windows from `low` on, if that removes at least half
+        of them."""
         found = held.between(low, INFINITY)
         size, self._alike = len(found), 0
         order, offsets = order_by_group([found.group, found.start, found.end], size)
@@ -176,7 +176,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         return Arrivals(delta, self._partitions.of_rows(cells), first, beyond)
 
     def _guarded(self, call: Callable[[], Rows], sample: Rows | None = None) -> Rows:
-        """A call of the module's code; what it raises becomes an error that names it."""
+        """A wrapper of the module's code whose errors name the module."""
         watch = Watch(self._node.time_limit)
         try:
             with watch:
@@ -192,7 +192,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
     # answering
 
     def revise(self, arrivals: Arrivals[Delta], low: Codes, length: Codes) -> Delta:
-        """Hold cells; the windows that are out and get rows answer again."""
+        """Hold cells, and answer again the windows that have answered and get rows."""
         self.hold(arrivals)
         cells, partition, late = arrivals.rows, arrivals.group, length.nonzero()[0]
         which, window = ranges(low[late], length[late])
@@ -236,7 +236,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         return Delta.concat(changes, self.schema).to_batch(progress)
 
     def _results(self, cells: Rows, chosen: Codes, offsets: Codes, window: Codes) -> Delta:
-        """The answers of windows of a group, each from its segment of the cells that are chosen."""
+        """The answers of windows of a group, each from its segment of the chosen cells."""
         count, width = len(window), len(self._module.key_schema)
         merged = self._merged(cells, chosen, offsets)
         states = merged.select(list(range(width + 1, merged.num_columns)))
@@ -256,7 +256,7 @@ class PanedApplyKernel(GridOperator[Delta, Delta]):
         return Delta(payload, start, start + self._grid.size, np.ones(count, np.int64))
 
     def _merged(self, cells: Rows, chosen: Codes, offsets: Codes) -> Rows:
-        """One cell for each segment of the cells that are chosen."""
+        """One cell for each segment of the chosen cells."""
         width, names = len(self._module.key_schema), cells.schema.names
         states = take_rows(cells.select(names[width + 1 :]), chosen)
         merged = self._guarded(lambda: self._states.merged(states, offsets))

@@ -32,7 +32,7 @@ from thalweg.udm.cells import Cells
 __all__ = ["Reframing"]
 
 Pairs = tuple[Codes, Codes, Codes]
-"""A changed row, a window it is in, and how often it is added or removed."""
+"""Parallel columns: a changed row, a window that it is in, and how often it is added or removed."""
 
 _NONE = np.empty(0, np.int64)
 
@@ -48,8 +48,8 @@ class Reframing:
     in_steps: bool
 
     def take(self, delta: Delta, settled: Line, reach: Reach) -> tuple[Delta, Entries]:
-        """Take changes in: the answers that go, and the windows that come, which have not
-        answered. `settled` is what was promised before."""
+        """Apply changes of rows; returns the answers to take back, and the new windows, which have
+        not answered. `settled` has the promises before."""
         if self.frame.by == "start" and not self.module.module.time_sensitive:
             net = only_starts(delta)  # ends do not matter
             delta = Delta(net.payload, net.start, net.start + 1, net.weight)
@@ -66,7 +66,8 @@ class Reframing:
         return self.reframe(regions, delta, again[which], settled, reach)
 
     def _apply(self, regions: Regions, delta: Delta, partition: Codes) -> Regions:
-        """Take changes in; the regions with all windows that they touch."""
+        """Apply changes of rows; returns the touched regions, extended to all windows that they
+        touch."""
         frame = self.frame
         wide = frame.widen(regions, self.windows, self.events)
         self.events.apply(delta, partition)
@@ -96,8 +97,8 @@ class Reframing:
         return delta.filter(keep), partition[keep]
 
     def _touched(self, delta: Delta) -> tuple[Times, Times]:
-        """The time in which each change matters. Where only an end moves, and the module does not
-        look beyond a window's end, that is from the earlier end on."""
+        """The time in which each change matters: where only an end moves, and the module does not
+        look beyond a window's end, from the earlier end on."""
         placed = self.events.place(delta)
         since = placed.start
         if self.frame.by is None and not self.module.node.ends_matter and _has_pairs(delta):
@@ -112,7 +113,7 @@ class Reframing:
     def reframe(
         self, regions: Regions, delta: Delta, code: Codes, settled: Line, reach: Reach
     ) -> tuple[Delta, Entries]:
-        """The windows of some regions after a change that was taken in; `code` is the region of
+        """Replace the windows of some regions after changes were applied; `code` is the region of
         each changed row."""
         probes = regions.partition, regions.low, regions.high
         found = self.windows.inside(*probes)
@@ -153,7 +154,7 @@ class Reframing:
         return self.module.net(delta, row, window, spans) if len(row) else (_NONE, _NONE, _NONE)
 
     def _old_cells(self, after: Events, delta: Delta, code: Codes, spans: Spans) -> Cells:
-        """The rows that windows had before a change."""
+        """The rows that windows had before the change."""
         rows = Delta.concat([after.delta(), delta.negate()], self.module.held)
         owner = np.concatenate([after.owner, code])
         alike, count = encode([owner, *rows.payload.columns, rows.start, rows.end], len(rows))
@@ -184,7 +185,7 @@ class Reframing:
         pairs: Pairs,
         stays: Bools,
     ) -> None:
-        """A window that is only changed goes on from its state."""
+        """Update the states of windows that have changed, where the module works in steps."""
         if not self.in_steps or not len(arriving):
             return
         number = np.full(len(stays), -1)

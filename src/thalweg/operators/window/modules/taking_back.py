@@ -28,8 +28,8 @@ _NOT_DETERMINISTIC = (
 )
 
 OldRows = Callable[[Codes], tuple[Codes, Cells]]
-"""Of some of the windows that leave, by position: an order of them, and the rows that they had, in
-that order."""
+"""For some of the windows to take back, by position: an order of them, and the rows that they had,
+in that order."""
 
 
 class TakingBack:
@@ -38,7 +38,7 @@ class TakingBack:
         self._seen = 0
 
     def choose(self, answered: Answered, entries: Entries) -> Entries:
-        """Which answers are kept, and which only leave a checksum."""
+        """Which answers are kept; the others only leave a checksum."""
         module, node = self._module.module, self._module.node
         if (
             module.kind == "aggregate"
@@ -58,7 +58,7 @@ class TakingBack:
         return entries.but(recomputed=long, checksum=sums)
 
     def rows(self, leaving: FoundWindows, windows: WindowIndex, old_rows: OldRows) -> Delta:
-        """The rows that these windows have out, as rows that go."""
+        """The rows that these windows have emitted, as removals."""
         schema = self._module.node.schema
         answered = leaving.answered
         if not answered.any():

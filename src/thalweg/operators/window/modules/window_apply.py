@@ -114,7 +114,7 @@ class WindowApplyKernel(ModuleKernel):
         return out.with_progress(self._close(groups, closed, settled.common))
 
     def _see(self, batch: Batch) -> None:
-        """The largest finite time, and whether a row has no end."""
+        """Note the largest finite time, and whether a row has no end."""
         if len(batch):
             finite = batch.end[batch.end != INFINITY]
             self._endless |= len(finite) < len(batch)
@@ -124,7 +124,8 @@ class WindowApplyKernel(ModuleKernel):
             self._horizon = max(self._horizon, self._frontier.cti)
 
     def _bounded(self, time: Times) -> Times:
-        """A row without an end has windows of a grid as far as the largest finite time."""
+        """Promises for groups, bounded by the largest finite time if a row without an end has
+        windows of a grid up to there."""
         if isinstance(self._frame, GridFrame) and self._endless:
             return np.minimum(time, self._horizon)
         return time
@@ -136,8 +137,8 @@ class WindowApplyKernel(ModuleKernel):
     def _extend(
         self, frame: GridFrame, watermark: int, settled: Line, groups: GroupPromises
     ) -> list[Entries]:
-        """Time has moved on: rows that go on beyond the old limit are in new windows of the
-        grid. A promise for a group moves its time alone."""
+        """The windows of the grid that time has reached, for rows that last beyond the old limit. A
+        promise for a group moves the time of that group alone."""
         found, reach = [], self._reach()
         if watermark not in (MIN_TIME, INFINITY):
             begin = _first_after(frame, watermark)
@@ -163,11 +164,11 @@ class WindowApplyKernel(ModuleKernel):
     # answering
 
     def _ready(self, entries: Entries) -> Times:
-        """When windows may answer, by the line of the frontier."""
+        """The times at which windows may answer, on the line of the frontier."""
         return entries.closes if self._waits_to_close else entries.end
 
     def _take_ready(self, arriving: list[Entries], groups: GroupPromises) -> list[Entries]:
-        """The windows that answer now; the others wait."""
+        """Remove the windows that may answer now from those that wait; the others wait."""
         frontier, windows = self._frontier, self._windows
         line, settled = frontier.line(), frontier.settled()
         ready = [windows.take_ready(line.common)]
@@ -198,7 +199,7 @@ class WindowApplyKernel(ModuleKernel):
         return [entries for entries in ready if len(entries)]
 
     def _answer(self, ready: list[Entries]) -> tuple[list[Delta], list[Regions]]:
-        """The answers of windows, and where the windows lie that are closed already."""
+        """The answers of windows, and the spans of those that are closed already."""
         if not ready:
             return [], []
         answered, entries = self._compute(Entries.concat(ready))
@@ -220,8 +221,8 @@ class WindowApplyKernel(ModuleKernel):
         return changes, over
 
     def _settled(self, rows: Delta, window_end: Times, partition: Codes) -> Bools:
-        """Time-bound: what lies before the CTI leaves though its window is open; nothing later can
-        change it."""
+        """For time-bound output: which answers may be emitted although their window is open, since
+        no later change can reach them."""
         frontier = self._frontier
         cti = frontier.settled().of(partition)
         leaves: Bools
@@ -232,7 +233,7 @@ class WindowApplyKernel(ModuleKernel):
         return leaves
 
     def _let_out(self) -> Delta:
-        """Time-bound rows that waited and may leave now."""
+        """The time-bound rows that waited and may be emitted now."""
         back = self._windows.held_back()
         if not len(back.hits):
             return Delta.empty(self.schema)
@@ -247,8 +248,8 @@ class WindowApplyKernel(ModuleKernel):
     # closing
 
     def _close(self, groups: GroupPromises, closed: list[Regions], before: int) -> Progress:
-        """Forget what is closed; the promise that follows. `closed` are windows that were closed
-        when they answered."""
+        """Forget closed windows and their rows; returns the promise. `closed` are windows that were
+        closed when they answered."""
         frontier = self._frontier
         if frontier.cti == INFINITY:
             self.clear()
@@ -284,7 +285,8 @@ class WindowApplyKernel(ModuleKernel):
         self._promises.renumber(moved)
 
     def _close_partitions(self, partition: Codes) -> Regions:
-        """Promises for single partitions close their windows; one that has ended is forgotten."""
+        """Close the windows of partitions that have promises of their own, and forget ended
+        partitions."""
         settled = self._frontier.settled()
         found = self._windows.of(partition)
         closed = found.filter(found.entries.closes <= settled.of(found.entries.partition))
@@ -299,7 +301,7 @@ class WindowApplyKernel(ModuleKernel):
         return _stretches(closed.entries)
 
     def _drop_rows_of(self, closed: list[Regions]) -> None:
-        """Forget the rows that belong to closed windows only, given where those lie."""
+        """Forget the rows that belong to closed windows only, given the spans of these."""
         if not closed or (self._frame.by is None and not self._node.ends_matter):
             return
         spans = [
@@ -399,7 +401,7 @@ class WindowApplyKernel(ModuleKernel):
 
 
 def _others(entries: Entries, arriving: list[Entries]) -> Entries:
-    """Windows that are not among those that arrive already, which no index holds yet."""
+    """Windows that are not among the arriving ones yet, and in no index."""
     every = [entries, *arriving]
     spans = [
         np.concatenate([getattr(part, name) for part in every]) for name in ("partition", "start")

@@ -28,14 +28,14 @@ class Entries:
     start: Times
     end: Times
     closes: Times
-    """The promise that closes each: nothing about it changes any more."""
+    """The promise that closes each window: no change of it can follow."""
     events: Codes
     recomputed: Bools
-    """Whether its answer was not kept, and is computed again when it has to be taken back."""
+    """Whether the answer was not kept, and is computed again when it must be taken back."""
     checksum: Codes
     failed: Bools
     state: npt.NDArray[Any]
-    """What an incremental module keeps of it; None until it is computed."""
+    """The state of an incremental module for the window; None before the first."""
 
     def __len__(self) -> int:
         return len(self.id)
@@ -52,7 +52,7 @@ class Entries:
 
     @classmethod
     def concat(cls, parts: Sequence[Entries]) -> Entries:
-        """All of them, one after the other; there is at least one part."""
+        """All entries, one part after the other; there is at least one part."""
         if len(parts) == 1:
             return parts[0]
         keys = concat_rows([part.keys for part in parts], parts[0].keys.schema)
@@ -68,8 +68,8 @@ _COLUMNS = tuple(column.name for column in fields(Entries) if column.name != "ke
 
 @dataclass(frozen=True, slots=True)
 class FoundWindows:
-    """Windows of the index: those that wait, then those that have answered, each with the probe
-    that found it."""
+    """Windows of the index, with the probe that found each: first those that wait, then those that
+    have answered."""
 
     entries: Entries
     owner: Codes
@@ -94,7 +94,7 @@ class FoundWindows:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Rows that windows have answered; `out` says which of them have left."""
+    """Rows that windows have answered; `out` tells which of them were emitted."""
 
     rows: Delta
     window: Codes
@@ -110,8 +110,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Answers that have not left; the ends of their windows, and the promises that close those;
-    where they stand."""
+    """Answers that were not emitted: the ends of their windows, the promises that close these, and
+    their positions."""
 
     answered: Answered
     window_end: Times

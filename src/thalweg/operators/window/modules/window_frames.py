@@ -45,8 +45,8 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Stretches of time of partitions, sorted and apart: what a batch touches. Windows lie in a
-    region or outside, and those outside stay as they are."""
+    """Stretches of time of partitions, sorted and disjoint: those that a batch touches. Each window
+    lies in a region or outside all of them, and windows outside stay as they are."""
 
     partition: Codes
     low: Times
@@ -56,7 +56,7 @@ class Regions:
         return len(self.partition)
 
     def joined(self) -> tuple[Regions, Codes]:
-        """Regions that overlap or meet as one; and which of them each became."""
+        """Overlapping or adjacent regions as one; and for each region the number of its union."""
         size = len(self)
         if size <= 1:
             return self, np.zeros(size, np.int64)
@@ -79,10 +79,10 @@ class Regions:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far time has moved on: it decides which windows of a grid there are."""
+    """How far time has advanced, which decides which windows of a grid exist."""
 
     limit: int
-    """A window must begin before this time to exist; infinite once the stream has ended."""
+    """Windows begin before this time; infinite once the stream has ended."""
     horizon: int
     """The largest finite time seen, where rows without an end stop when the stream ends."""
 
@@ -91,13 +91,13 @@ class Frame(ABC):
     """Rows are given by their positions [since, until) (see `event_index`)."""
 
     strict = False
-    """Whether a window whose end the CTI has just reached may still get another end."""
+    """Whether a window whose end equals the CTI may still get another end."""
     by: str | None = None
-    """The instant by which rows belong to windows: `start`, `end`, or None where all of the
-    lifetime counts."""
+    """The instant of a row that decides its windows: `start` or `end`; None: all of its
+    lifetime."""
 
     counts: bool = False
-    """Whether windows count rows, so that how far a change reaches depends on the others."""
+    """Whether windows count rows, so that the reach of a change depends on other rows."""
 
     @abstractmethod
     def reach(self, since: Times, until: Times) -> tuple[Times, Times]:
@@ -180,8 +180,8 @@ def _inside(code: Codes, time: Times, spans: Spans) -> tuple[Codes, Codes]:
 
 
 class SnapshotFrame(Frame):
-    """Between neighbouring endpoints. A change touches windows that only meet it, too: they may
-    become one with others, or be cut."""
+    """Between neighbouring endpoints. A change also touches windows that only meet it: they may be
+    merged or divided."""
 
     strict = True
 
@@ -207,7 +207,7 @@ class SnapshotFrame(Frame):
 
 
 class GridFrame(Frame):
-    """Hopping and tumbling windows, as far as time has moved on."""
+    """Hopping and tumbling windows, as far as time has advanced."""
 
     def __init__(self, window: HoppingWindow) -> None:
         self.grid = Grid(window)
@@ -261,7 +261,7 @@ class GridFrame(Frame):
 
 
 class SessionFrame(Frame):
-    """Runs of starts less than a gap apart; rows belong by their start."""
+    """Runs of starts less than a gap apart; rows belong to windows by their starts."""
 
     by = "start"
 
@@ -285,7 +285,7 @@ class SessionFrame(Frame):
 
 
 class CountFrame(Frame):
-    """N distinct starts; rows belong by their start."""
+    """N distinct starts; rows belong to windows by their starts."""
 
     by = "start"
     counts = True
@@ -297,8 +297,8 @@ class CountFrame(Frame):
         return since, until
 
     def widen(self, regions: Regions, windows: WindowIndex, events: EventIndex) -> Regions:
-        """The last N - 1 instants before a change may begin a window with it, the next N - 1 may
-        end one."""
+        """Extend regions by the last N - 1 instants before a change, which may begin a window with
+        it, and the next N - 1, which may end one."""
         some = self.count - 1
         return Regions(
             regions.partition,
@@ -321,8 +321,8 @@ class CountFrame(Frame):
         return _inside(code, since, spans)
 
     def needed(self, partition: Codes, instant: Times) -> tuple[Codes, Times]:
-        """Of each partition with settled instants the earliest that a window to come may begin
-        with: one of the last N - 1. Partition and instant."""
+        """For each partition with settled instants the earliest of the last N - 1, which a window
+        to come may begin with: partition and instant."""
         group, times = _distinct(partition, instant)
         if self.count == 1 or not len(group):
             return group[:0], times[:0]
@@ -333,7 +333,8 @@ class CountFrame(Frame):
 
 
 class CountByEndFrame(CountFrame):
-    """N distinct ends; rows belong by their last tick. A row without an end has none to count."""
+    """N distinct ends; rows belong to windows by their last ticks. A row without an end has no last
+    tick."""
 
     strict = True
     by = "end"

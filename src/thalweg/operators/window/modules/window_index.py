@@ -42,8 +42,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class WindowIndex:
-    """`stepped`: the module works in steps, so that there are states of windows, which are not
-    saved."""
+    """With `stepped` the module works in steps: windows have states, which are not saved."""
 
     def __init__(
         self, keys: pa.Schema, partitions: Partitions, answers: pa.Schema, *, stepped: bool
@@ -72,7 +71,7 @@ class WindowIndex:
     def make(
         self, partition: Codes, start: Times, end: Times, closes: Times, events: Codes
     ) -> Entries:
-        """Entries for new windows, which have not answered."""
+        """New entries for windows that have not answered."""
         size = len(start)
         numbers = np.arange(self._next, self._next + size)
         self._next += size
@@ -183,12 +182,11 @@ class WindowIndex:
     # changing
 
     def wait(self, entries: Entries, until: Times) -> None:
-        """Windows that may answer at a time."""
+        """Add windows that may answer at a time."""
         self._put(self._waiting, entries, until)
 
     def put_out(self, entries: Entries, answered: Answered) -> None:
-        """Windows that have answered, and the answers that are not computed again when they are
-        taken back."""
+        """Add windows that have answered, with the answers that are kept."""
         self._put(self._out, entries, entries.closes)
         if len(answered.window) and entries.recomputed.any():
             answered = answered.filter(~np.isin(answered.window, entries.id[entries.recomputed]))
@@ -221,7 +219,7 @@ class WindowIndex:
                     self._states[window] = state
 
     def remove(self, found: FoundWindows) -> None:
-        """Forget windows, and what they have answered."""
+        """Forget windows and their answers."""
         if len(found.out):
             self._remove_answers(found.entries.id[len(found.waiting) :])
         for held, hits in ((self._waiting, found.waiting), (self._out, found.out)):
@@ -236,13 +234,13 @@ class WindowIndex:
                 self._states.pop(window, None)
 
     def take_ready(self, until: int) -> Entries:
-        """Take out the windows that may answer at a time or earlier."""
+        """Remove and return the windows that may answer at a time or earlier."""
         found = self._waiting.release(until)
         return self._entries(found, found.group)
 
     def close(self, cti: int) -> tuple[Codes, Times, Times]:
-        """Forget the windows that have answered and that a promise closes: their partitions, starts
-        and ends."""
+        """Forget the windows that have answered and that a promise closes; returns their
+        partitions, starts and ends."""
         found = self._out.release(cti)
         self._kept.drop(cti)
         if self._states:
@@ -253,11 +251,11 @@ class WindowIndex:
     # answers
 
     def answers_of(self, windows: Codes) -> Answered:
-        """What some windows, by id, have answered."""
+        """The kept answers of some windows, by id."""
         return self._answered(self._find_answers(windows))
 
     def held_back(self) -> HeldBack:
-        """The answers that have not left."""
+        """The answers that were not emitted."""
         every = self._kept.between(self._kept.purged, INFINITY)
         back = every.filter(every.mark(0) == 0) if len(every) else every
         ends: Times = back.column(_WINDOW_END).to_numpy()
@@ -300,8 +298,8 @@ class WindowIndex:
         }
 
     def restore(self, slices: Mapping[str, Rows], answered: int, cti: int) -> None:
-        """Without windows that could answer at `answered` or earlier, or that `cti` closes: slices
-        may still have them."""
+        """Restore the index, without windows that could answer at `answered` or earlier, or that
+        `cti` closes: slices may still have them."""
         self._states = {}
         self._waiting.restore("waiting", slices)
         self._waiting.drop(answered)

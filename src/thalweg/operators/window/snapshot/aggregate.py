@@ -63,7 +63,7 @@ class SnapshotAggregateKernel(SnapshotKernel):
 
 
 def _sums(values: Codes, snapshots: Snapshots, windows: Codes, counts: Codes) -> Codes:
-    """Of some windows the sum over the `counts` rows alive in each."""
+    """The sums over the rows alive in each of some windows, which are `counts` rows."""
     first, last = values[0], values[-1]
     if first == last and least(values) == first and greatest(values) == first:
         # Often: counts of values that are never null, upper halves of small numbers.

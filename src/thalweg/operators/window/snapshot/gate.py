@@ -25,8 +25,8 @@ __all__ = ["FirstWindows", "WindowGate"]
 
 
 class FirstWindows:
-    """By group the first window that waits: where it starts, and a time at or before its end.
-    INFINITY where none waits."""
+    """By group the first window that waits: its start, and a time at or before its end. INFINITY if
+    no window waits."""
 
     def __init__(self, keys_of: Callable[[Codes], Rows]) -> None:
         self._keys_of = keys_of
@@ -37,7 +37,7 @@ class FirstWindows:
         self._first: int | None = INFINITY
 
     def make_room(self, group: Codes) -> None:
-        """Room for these groups, which are in order."""
+        """Make room for these groups, which are ascending."""
         if len(self.start) > group[-1]:
             return
         self.start, self.end = (grown(times, group, INFINITY) for times in (self.start, self.end))
@@ -46,8 +46,7 @@ class FirstWindows:
         self.start[group], self.end[group], self._first = start, end, None
 
     def end_earlier(self, group: Codes, end: Times) -> None:
-        """The first windows of some groups end at a time, or where they ended so far if that is
-        earlier."""
+        """Lower the ends of the first windows of some groups to these times."""
         self.end[group] = np.minimum(self.end[group], end)
 
     def renumber(self, moved: Codes) -> None:
@@ -64,7 +63,7 @@ class FirstWindows:
         return self._first
 
     def groups(self) -> Codes:
-        """The groups of which a window waits."""
+        """The groups with a window that waits."""
         found: Codes = (self.start != INFINITY).nonzero()[0]
         return found
 
@@ -81,13 +80,13 @@ class WindowGate(AnswerGate):
         self.first = self._waiting = FirstWindows(keys_of)
         self._keys_of = keys_of
         self.is_open = consistency.is_eager
-        """Whether every window leaves at once."""
+        """Whether every window answers at once."""
         self._progress, self._watermark = NO_PROGRESS, MIN_TIME
         self.threshold = MIN_TIME
         """The latest end that lets a window of any group leave."""
 
     def advance(self, watermark: int, progress: Progress) -> None:
-        """The progress that decides what may leave."""
+        """Set the progress that decides which windows may answer."""
         self._watermark, self._progress = watermark, progress
         self.threshold = self._common_threshold(watermark, progress.cti)
 
@@ -102,13 +101,13 @@ class WindowGate(AnswerGate):
         return self.is_common and self.threshold < self._watermark
 
     def leaves(self, group: Callable[[], Codes], start: Times, end: Times) -> Bools:
-        """Which windows may leave; `group` is called where promises are for groups."""
+        """Which windows may answer; `group` is called only if there are promises for groups."""
         return self._may_leave(
             start, end, lambda: self._keys_of(group()), self._watermark, self._progress
         )
 
     def leaving_groups(self) -> Codes:
-        """The groups of which the first window that waits may leave now."""
+        """The groups whose first waiting window may answer now."""
         if self.first.is_empty():
             return _NONE
         if self.is_common and self.threshold < INFINITY:
@@ -118,11 +117,11 @@ class WindowGate(AnswerGate):
         return group[self.leaves(lambda: group, self.first.start[group], self.first.end[group])]
 
     def needed_for(self, end: int) -> int:
-        """The promise that lets a window leave that ends at a time."""
+        """The promise that lets a window with this end answer."""
         return end + 1 if self._consistency.is_final else end
 
     def promise(self) -> Progress:
-        """The promise that holds behind the windows that have left."""
+        """The promise after the windows that have answered."""
         return self._promised(self._progress)
 
     def snapshot(self) -> Slices:

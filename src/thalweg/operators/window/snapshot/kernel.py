@@ -56,23 +56,23 @@ __all__ = ["SnapshotKernel"]
 
 @dataclass(slots=True)
 class _Part:
-    """Of some groups the time that is evaluated."""
+    """The groups and times that are evaluated; columns by group."""
 
     group: Codes
     since: Times
-    """Windows that end after this may change or leave."""
+    """Windows that end after this may change or answer."""
     front: Times
-    """Where the first window starts that waited; INFINITY: none."""
+    """The start of the first window that waited; INFINITY: none."""
     until: Times
-    """Rows that start at or after this are not looked at."""
+    """Rows that start at or after this are not read."""
     boundary: Times
-    """Where the first window starts that is evaluated, if rows are alive across `since`."""
+    """The start of the first window that is evaluated, if rows are alive across `since`."""
     stop: Times | None = None
-    """Where the last window ends that is evaluated, INFINITY where there may be any later ones;
-    None: there may be everywhere."""
+    """The end of the last window that is evaluated; INFINITY: there may be later ones. None: there
+    may be for every group."""
 
     def stretch(self) -> tuple[Codes, Times, Times]:
-        """The groups; after when and before when their rows are looked at."""
+        """The groups, and the times between which their rows are read."""
         until = self.until if self.stop is None else np.minimum(self.until, self.stop)
         return self.group, np.minimum(self.since, self.front), until
 
@@ -82,10 +82,11 @@ class _Part:
 
 
 class SnapshotKernel(WindowOperator):
-    """The shared part. A subclass defines which rows are kept and the answer of a window's rows."""
+    """The common part. A subclass defines the held rows and the answer of a window from its
+    rows."""
 
     what: ClassVar[str]
-    """What messages call it."""
+    """The operator's name in messages."""
 
     def __init__(
         self,
@@ -110,12 +111,12 @@ class SnapshotKernel(WindowOperator):
 
     @abstractmethod
     def project(self, batch: Batch) -> Delta:
-        """The changes a batch makes to the rows that are kept."""
+        """The changes of a batch, as rows that are held."""
 
     @abstractmethod
     def answer(self, rows: Hits, snapshots: Snapshots, alive: Codes) -> tuple[Rows, Codes]:
-        """What some windows (positions `alive`) give, and the window of each answer; each of `rows`
-        counts once."""
+        """The answers of some windows (positions `alive`), and the window of each answer; each of
+        `rows` counts once."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         before = self._progress
@@ -141,14 +142,14 @@ class SnapshotKernel(WindowOperator):
         return (INFINITY if latest == INFINITY else max(time, self._gate.needed_for(latest)),)
 
     def _keys_of(self, group: Codes) -> Rows:
-        """The keys that name some groups."""
+        """The keys of some groups."""
         return pa.RecordBatch.from_arrays(self._index.columns(group), names=list(self._keys))
 
     def _groups(self, rows: Rows) -> Codes:
         return self._index.numbers([rows.column(name) for name in self._keys], rows.num_rows)
 
     def _compare(self, delta: Delta, before: Progress) -> Delta:
-        """Hold the changes; the windows that leave, and those that are taken back, at once."""
+        """Hold the changes; returns the answers that are emitted and those that are taken back."""
         number, first = self._groups(delta.payload), self._gate.first
         leaving = self._gate.leaving_groups()
         touched, group = distinct_codes(np.concatenate([number, leaving]))
@@ -183,8 +184,8 @@ class SnapshotKernel(WindowOperator):
         return self._evaluate(part, rows, sent)
 
     def _changed_from(self, delta: Delta, progress: Progress) -> Times:
-        """The earliest time that each row may change: one that started before the CTI can only have
-        got another end, any other may be new or taken back as a whole."""
+        """The earliest time at which each row may change: for a row from before the CTI the end,
+        which alone may differ; for another row its start."""
         if not len(delta):
             return delta.start
         if not progress.speaks_of_groups and least(delta.start) >= progress.cti:
@@ -206,8 +207,9 @@ class SnapshotKernel(WindowOperator):
             part.stop[early] = np.where(stop <= part.front[early], stop, INFINITY)
 
     def _part_near(self, part: _Part) -> _Part:
-        """Where rows may start long after the threshold: without groups of which only windows
-        change that wait, and of the others no more of the time after it than there is before it."""
+        """Restrict the part where rows may start long after the threshold: drop groups in which
+        only waiting windows change, and of others read no more time after the threshold than before
+        it."""
         threshold = self._gate.threshold
         waits = part.front <= part.since
         quiet = waits & (part.since >= threshold)
@@ -217,8 +219,8 @@ class SnapshotKernel(WindowOperator):
         return part.filter(~quiet)
 
     def _sent(self, part: _Part) -> tuple[Hits | None, Hits]:
-        """The rows, if some of their windows have left and may change, and those of such windows:
-        they start before the first window that waits."""
+        """The rows, if some of their windows have answered and may change; and the rows of such
+        windows, which start before the first window that waits."""
         early = part.front > part.since
         if not np.count_nonzero(early):
             part.boundary = part.front
@@ -260,7 +262,7 @@ class SnapshotKernel(WindowOperator):
         return Delta(payload, snapshots.start[window], snapshots.end[window], weight)
 
     def _divide(self, part: _Part, snapshots: Snapshots) -> Codes:
-        """The windows that leave; of the others the first of each group is noted."""
+        """The windows that answer; the first other window of each group is noted."""
         alive = snapshots.alive.nonzero()[0]
         if self._gate.is_open:
             return alive
@@ -276,7 +278,7 @@ class SnapshotKernel(WindowOperator):
         return alive[leaves]
 
     def _note_waiting(self, part: _Part, code: Codes, start: Times, end: Times) -> None:
-        """Of the windows that wait, which are in the order of groups and time, the first ones."""
+        """Note the first waiting window of each group; the windows are sorted by group and time."""
         group = part.group
         front, until = np.full((2, len(group)), INFINITY)
         front[code[::-1]], until[code[::-1]] = start[::-1], end[::-1]
@@ -294,7 +296,8 @@ class SnapshotKernel(WindowOperator):
         self._gate.first.set(group, front, until)
 
     def _close(self, before: Progress) -> None:
-        """Drop what no later change can touch; the last boundary stays with the rows across it."""
+        """Drop rows that no later change can touch; the last boundary is kept for the rows across
+        it."""
         now = self._progress
         if now.cti == INFINITY:
             self.clear()
@@ -343,7 +346,7 @@ class SnapshotKernel(WindowOperator):
         self._boundary, self._moved = _NONE, np.empty(0, np.bool_)
 
     def _mark_boundaries(self) -> None:
-        """Note the boundaries that have moved in the rows across them."""
+        """Write the boundaries that have moved into the rows across them."""
         moved = np.flatnonzero(self._moved)
         if len(moved):
             boundary = self._boundary
@@ -376,8 +379,7 @@ class SnapshotKernel(WindowOperator):
         self._find_waiting(rows)
 
     def _find_waiting(self, rows: Hits) -> None:
-        """The first window of each group that waits, which is not saved: it follows from the
-        rows."""
+        """Find the first waiting window of each group from the rows: it is not saved."""
         if not len(rows):
             return
         every, group = np.arange(len(self._index)), rows.group
@@ -392,6 +394,6 @@ class SnapshotKernel(WindowOperator):
 
 
 _FEW = 4_096
-"""Rows of so few are found again after they were added, which costs less than to put them
-together."""
+"""After a batch with at most this many rows, rows are found again, which is cheaper than joining
+old and new rows."""
 _NONE = np.empty(0, np.int64)

@@ -16,8 +16,8 @@ __all__ = ["Snapshots", "snapshots_of"]
 
 @dataclass(slots=True)
 class Snapshots:
-    """The windows of some rows: window i of a group is [start[i], end[i]). The last one of each
-    group, in which nothing is alive, has no end that means something."""
+    """The windows of some rows: window i of a group is [start[i], end[i]). In the last window of
+    each group no row is alive, and its end has no meaning."""
 
     start: Times
     end: Times
@@ -29,10 +29,10 @@ class Snapshots:
     order: Codes
     """The order of the starts of all rows, then their ends, by group and time."""
     last: Codes
-    """Where in this order the last one stands that begins each window."""
+    """By window: the position in this order of the last start or end at which the window begins."""
 
     def members(self, windows: Codes) -> tuple[Codes, Codes]:
-        """Every pair (row, window) of a row and one of some windows it is alive in."""
+        """All pairs (row, window) of a row and one of some windows in which it is alive."""
         size = len(self.rows)
         begins = np.empty(2 * size, np.int64)
         begins[self.order] = self.last.searchsorted(np.arange(2 * size))
@@ -43,14 +43,14 @@ class Snapshots:
         return row[kept], window[kept]
 
     def representatives(self, windows: Codes) -> Codes:
-        """For each of some windows one row of its group."""
+        """A row of the group of each of some windows."""
         row = np.empty(int(self.group[-1]) + 1, np.int64)
         row[self.rows] = np.arange(len(self.rows))
         return row[self.group[windows]]
 
     def sums(self, values: Codes, windows: Codes) -> Codes:
-        """For each of some windows the sum over the rows that are alive in it: what has started
-        minus what has ended (wrap-around cancels out)."""
+        """The sum over the rows alive in each of some windows: all that have started minus all that
+        have ended (wrap-around cancels out)."""
         running = np.concatenate([values, -values])[self.order].cumsum()
         return running[self.last[windows]]
 
