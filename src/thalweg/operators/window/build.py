@@ -1,7 +1,7 @@
 """Which kernel runs windows of a node: the one for its kind of window.
 
-What looks at the rows it holds runs in the engine, with an assigner (see `assigners`) and what the
-windows give (see `values`). Hopping windows and snapshots have kernels of their own.
+Windows that are evaluated from held rows run in the engine, with an assigner (see `assigners`) and
+the results of windows (see `values`). Hopping windows and snapshots have kernels of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from thalweg.operators.window.snapshot.apply import SnapshotApplyKernel
 from thalweg.operators.window.snapshot.top_k import TopKKernel
 from thalweg.operators.window.values import PartialValues, RowValues, Values
 from thalweg.plan.nodes import TopK, WidAggregate, WidApply, WindowAggregate, WindowApply
-from thalweg.windows import CountWindow, HoppingWindow, SessionWindow, SnapshotWindow, Window
+from thalweg.windows import (
+    AnyWindow,
+    CountWindow,
+    HoppingWindow,
+    SessionWindow,
+    SnapshotWindow,
+    Window,
+)
 
 __all__ = [
     "aggregate_kernel",
@@ -49,17 +56,7 @@ def _held_aggregate(node: WindowAggregate, consistency: Consistency) -> WindowEn
     >>> tw.table(query, {"s": [tw.point({"v": 1}, time) for time in (1, 4, 20)]})
     [(1, 9, {'n': 2}), (20, 25, {'n': 1})]
     """
-    assigner = assigner_for(node.window, node)
-    return WindowEngine(
-        node.schema,
-        node.input.schema,
-        assigner,
-        _values(node, node.keys, assigner),
-        node.keys,
-        node.keys,
-        consistency,
-        what="WindowAggregate",
-    )
+    return _engine(node, consistency, what="WindowAggregate")
 
 
 def _held_apply(node: WindowApply, consistency: Consistency) -> WindowEngine:
@@ -71,16 +68,7 @@ def _held_apply(node: WindowApply, consistency: Consistency) -> WindowEngine:
     >>> tw.table(query, {"s": [tw.insert({"v": v}, 0, end) for v, end in ends.items()]})
     [(3, 6, {'average': 2.0}), (5, 8, {'average': 6.0})]
     """
-    return WindowEngine(
-        node.schema,
-        node.input.schema,
-        assigner_for(node.window, node),
-        ModuleValues(node),
-        node.keys,
-        node.keys,
-        consistency,
-        what="WindowApply",
-    )
+    return _engine(node, consistency, what="WindowApply")
 
 
 _AGGREGATES: dict[type[Window], _Make] = {
@@ -133,18 +121,7 @@ def wid_aggregate_kernel(node: WidAggregate, consistency: Consistency) -> Operat
     """
     if node.strategy == "bins":
         return BinsAggregateKernel(node, consistency)
-    assigner = assigner_for(node.kind, node)
-    return WindowEngine(
-        node.schema,
-        node.input.schema,
-        assigner,
-        _values(node, node.columns, assigner),
-        node.columns,
-        node.window_columns,
-        consistency,
-        wid=node.wid,
-        what="WidAggregate",
-    )
+    return _engine(node, consistency, what="WidAggregate")
 
 
 def wid_apply_kernel(node: WidApply, consistency: Consistency) -> Operator:
@@ -154,16 +131,37 @@ def wid_apply_kernel(node: WidApply, consistency: Consistency) -> Operator:
     >>> tw.table(query, {"s": [tw.point({"v": 7.0}, 2), tw.point({"v": 3.0}, 4)]})
     [(-2, 3, {'median': 7.0}), (0, 5, {'median': 5.0})]
     """
+    return _engine(node, consistency, what="WidApply")
+
+
+def _engine(
+    node: WindowAggregate | WindowApply | WidAggregate | WidApply,
+    consistency: Consistency,
+    *,
+    what: str,
+) -> WindowEngine:
+    """The engine of a node; `what` names it in messages."""
+    kind: AnyWindow
+    if isinstance(node, (WidAggregate, WidApply)):
+        kind, columns, partition, wid = node.kind, node.columns, node.window_columns, node.wid
+    else:
+        kind, columns, partition, wid = node.window, node.keys, node.keys, None
+    assigner = assigner_for(kind, node)
+    values = (
+        ModuleValues(node)
+        if isinstance(node, (WindowApply, WidApply))
+        else _values(node, columns, assigner)
+    )
     return WindowEngine(
         node.schema,
         node.input.schema,
-        assigner_for(node.kind, node),
-        ModuleValues(node),
-        node.columns,
-        node.window_columns,
+        assigner,
+        values,
+        columns,
+        partition,
         consistency,
-        wid=node.wid,
-        what="WidApply",
+        wid=wid,
+        what=what,
     )
 
 
