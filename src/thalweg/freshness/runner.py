@@ -31,6 +31,7 @@ from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
 from thalweg.freshness.queue_promise import QueuePromise
 from thalweg.freshness.queue_status import QueueStatus
 from thalweg.freshness.schedules import schedule_for
+from thalweg.freshness.update_queue import UpdateQueue
 from thalweg.freshness.window_marks import UpdateWindow
 from thalweg.io.feeds import Feed, batches_from
 from thalweg.model.batch import Batch
@@ -136,17 +137,19 @@ class FreshRunner:
 class _SourceQueue(ABC):
     """The queue of one source, which puts rows through the query."""
 
+    _queue: UpdateQueue | NewestWindows
+
     def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
         self.payload = payload
         self.promise = QueuePromise(conflation.disorder)
 
     @property
-    @abstractmethod
     def waiting(self) -> int:
         """Keys whose newest row, or window, has not been served."""
+        return self._queue.waiting
 
-    @abstractmethod
-    def status(self, now: int) -> QueueStatus: ...
+    def status(self, now: int) -> QueueStatus:
+        return self._queue.status(now=now)
 
     @abstractmethod
     def trusts(self, source: str, name: str | None) -> bool | None:
@@ -168,6 +171,8 @@ class _SourceQueue(ABC):
 class _RowQueue(_SourceQueue):
     """A queue whose unit is the row: the newest of each key."""
 
+    _queue: UpdateQueue
+
     def __init__(self, payload: pa.Schema, conflation: Conflation) -> None:
         super().__init__(payload, conflation)
         self._queue = make_queue(
@@ -181,13 +186,6 @@ class _RowQueue(_SourceQueue):
         self._queue.set_targets(conflation.targets)
         self._inputs = conflation.inputs
         self._truth = conflation.truth
-
-    @property
-    def waiting(self) -> int:
-        return self._queue.waiting
-
-    def status(self, now: int) -> QueueStatus:
-        return self._queue.status(now=now)
 
     def trusts(self, source: str, name: str | None) -> bool | None:
         if (name is None) != (not self._inputs) or (name is not None and name not in self._inputs):
@@ -216,6 +214,8 @@ class _RowQueue(_SourceQueue):
 class _WindowsQueue(_SourceQueue):
     """A queue whose unit is the window: rows are handed out at the start of their window."""
 
+    _queue: NewestWindows
+
     def __init__(self, payload: pa.Schema, conflation: Conflation, window: NewestWindow) -> None:
         super().__init__(payload, conflation)
         self._queue = NewestWindows(
@@ -226,13 +226,6 @@ class _WindowsQueue(_SourceQueue):
             schedule_for(conflation.schedule, conflation.freshness),
             capacity=conflation.capacity,
         )
-
-    @property
-    def waiting(self) -> int:
-        return self._queue.waiting
-
-    def status(self, now: int) -> QueueStatus:
-        return self._queue.status(now=now)
 
     def trusts(self, source: str, name: str | None) -> bool | None:
         if name is not None:
