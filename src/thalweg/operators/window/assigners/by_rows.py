@@ -1,13 +1,14 @@
 """Sliding windows over rows, counted as they arrive or by rank.
 
-A window is settled when its last row is (see `by_rank`), and all rows in front of it. A change
-among unsettled rows, which start at or after the CTI, moves only windows that are complete after
-them: their answers start there too. Where rows were filtered after they got their numbers, a window
-is complete when the promise on numbers passes its last one, and its answer stands where the last
-row that it has was there: at a settled row, perhaps, which the promise must not pass.
+A window is settled when its last row and all rows before it are settled (see `by_rank`). Unsettled
+rows start at or after the CTI; a change among them moves only windows that become complete after
+them, whose answers start at or after the CTI too. Where rows were filtered after they were
+numbered, a window is complete when the promise on numbers passes its last number. Its answer then
+starts at the last row that it has, which may be settled already: the promise must not pass that
+row.
 
-Settled rows that no window needs are looked for when as many rows have come as were needed the last
-time, so that the work is proportional to the rows that come.
+Settled rows that no window needs are looked for when as many rows have arrived as were needed the
+last time, so that the work is proportional to the rows that arrive.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The rows that an assigner looks at: in order of partition and time, and where a batch changes
-them."""
+"""The rows that an assigner evaluates, in order of partition and time; and the times that a batch
+changes in each partition."""
 
 from __future__ import annotations
 

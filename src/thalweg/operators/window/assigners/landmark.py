@@ -1,9 +1,9 @@
-"""Landmark windows over time: everything so far. A window in which a group has a new row answers,
-and its answer holds until the next such window.
+"""Landmark windows over time: each window contains all rows so far. A window in which a group has a
+new row answers, and its answer holds until the next such window.
 
 A row that starts at t enters with window w(t) = max(floor((t - o) / s), 0) and never leaves. Rows
 that the CTI has passed become partial results of their group (see `totals`): one for all closed
-windows, one for the window that the CTI lies in.
+windows, one for the window of the CTI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The latest chain of starts of each partition: its first and its last start.
 
-Starts that come extend the chain when they are less than a gap away from it, on either side, or
-begin the next one. Starts that lie further before it belong to chains that are not kept.
+New starts extend the chain when they are less than a gap away from it, on either side, or begin the
+next chain. Starts further before the chain belong to chains that are not kept.
 """
 
 from __future__ import annotations

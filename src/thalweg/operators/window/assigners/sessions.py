@@ -1,10 +1,10 @@
 """Session windows: maximal chains of starts less than `gap` apart, over [first, last + gap).
 
-While few rows are held, every step looks at the sessions of all of them. Where many are held,
-chains are tracked by partition: the newest chain, whose rows are looked at when it is over, and the
-settled part of the open chain, which a CTI has passed and which cannot change any more. The promise
-is the first start of the earliest session that has a settled row and is not closed. What is tracked
-follows from the rows and is not state.
+While few rows are held, every step evaluates the sessions of all of them. Where many rows are held,
+two chains are tracked for each partition: the newest chain, whose rows are read when it is over,
+and the settled part of the open chain, which a CTI has passed and which cannot change any more. The
+promise is the first start of the earliest session that has a settled row and is not closed. The
+tracked chains follow from the rows and are not saved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assigners that look at all rows of a partition, once one of its windows may answer or change."""
+"""Assigners that evaluate all rows of a partition when one of its windows may answer or change."""
 
 from __future__ import annotations
 

@@ -3,19 +3,19 @@
     answers(batch 1), answers(batch 2), ...  =  answers(all of them together), while no window ends
 
 Where many windows read one stream of panes, most of them have no answer after most batches: a
-window of an hour over panes of a second answers once in 3,600. What a kernel does with a batch of a
-few sums costs a fixed time, so batches wait, and are taken in as one when
+window of an hour over panes of a second answers once in 3,600 batches. Since a kernel takes a fixed
+time for a batch of a few sums, batches wait, and are processed as one when
 
     a window is over by the CTI, or may answer by the watermark
     a row belongs to a window that has answered, which is revised at once
     more than a few thousand rows wait, or a group has had a promise of its own
     state is saved
 
-No answer leaves later than it would: until then the kernel has none, and its promise, the start of
-the first window that is not over, stays where it is.
+No answer is emitted later for that: before these times the kernel has none, and its promise, the
+start of the first window that is not over, does not change.
 
-State: that of the kernel, and the rows that wait. All windows over the same panes hold the same
-batches, so that those take their room once.
+State: that of the kernel, and the waiting rows. All windows over the same panes hold the same
+batches, so that these take their memory once.
 """
 
 from __future__ import annotations

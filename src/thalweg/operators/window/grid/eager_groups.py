@@ -1,7 +1,7 @@
-"""Which groups of an adaptive kernel are eager and which are lazy, by the rules of `adaptation`.
+"""The eager and the lazy groups of an adaptive kernel, by the rules of `adaptation`.
 
 Every group begins lazy. A flag and a count of buffered rows are kept for each group, but only while
-rows are so much smaller than partial results that it pays to tell groups apart; else all are
+rows are so much smaller than partial results that telling groups apart pays; else all groups are
 eager.
 """
 

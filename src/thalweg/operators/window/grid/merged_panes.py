@@ -1,9 +1,9 @@
 """Shared panes of aggregates that do not add up: largest, smallest, first, last.
 
-`MergedPanesKernel` puts the rows of one batch that have the same keys and the same pane into one
-row with their partial result. `CombineMergedPanesKernel` is the window of panes (see
-`buckets`) whose rows are partial results already. Both need points that are never taken
-back: partial results replace rows at once.
+`MergedPanesKernel` merges the rows of one batch that have the same keys and the same pane into one
+row with their partial result. `CombineMergedPanesKernel` is the window of panes (see `buckets`)
+whose rows are partial results already. Both need points that are never retracted, since partial
+results replace rows at once.
 """
 
 from __future__ import annotations

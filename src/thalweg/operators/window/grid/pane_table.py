@@ -1,15 +1,17 @@
 """Panes from a table of fixed size: the low level of a two-level aggregation, as in Gigascope.
 
 Meaning: that of `Panes`; the sums go across batches. A group has one place in the table, by its
-hash; a sum that finds another one in its place sends it off and takes the place. What is sent is a
-partial sum like any other, so that the high level (`CombinePanes`) does not care when it comes.
+hash; a sum that finds the sum of another group in its place sends that on and takes the place. A
+sum that is sent is a partial sum like any other, so that the high level (`CombinePanes`) accepts it
+at any time.
 
-When a window ends, its sums have to leave. All at once (`at end`) they make a surge of work; one
-for every so many rows (`slow`), or only when their places are needed (`lazy`), they do not. That is
-possible because nobody asks for order. A sum is sent at the latest when `late` windows have ended
-after its own; the promise waits for the oldest sum that is still there. A promise for a group sends
-the sums of that group. An adjust takes away from windows that are over what it adds to them again:
-where both are below the promise for their group, they leave together, with the batch.
+When a window ends, its sums have to be sent. Sending all of them at once (`at end`) makes a surge
+of work; sending one for every so many rows (`slow`), or only when their places are needed (`lazy`),
+does not. Both are possible because sums may be sent in any order. A sum is sent at the latest when
+`late` windows have ended after its own; the promise waits for the oldest sum in the table. A
+promise for a group sends the sums of that group. An adjust takes away from windows that are over
+what it adds to them again: where both are below the promise for their group, they are sent
+together, with the batch.
 
 A sum is a column of whole numbers: the identity of its group, its first window, the first window
 after its own, and the partials.

@@ -1,15 +1,16 @@
 """Hopping windows whose groups close one by one: a promise for one group, for a range of groups, or
-about the columns that make the groups (`column_promises`), makes the answers of those groups final,
+over the columns that identify groups (`column_promises`) makes the answers of those groups final,
 and frees their state.
 
-The kernel of the windows knows only the common promise. From the first promise for a group on it is
-made to answer as far as the group that is furthest ahead; a gate keeps the answers of the others
-back until their own promises, or the watermark, let them leave. The promise for a group is the
-start of its earliest window that is not closed, as it is for all.
+The kernel of the windows has only the common promise. From the first promise for a group on it
+answers as far as the group that is furthest ahead; a gate holds the answers of other groups until
+their own promises, or the watermark, allow them. The promise for a group is the start of its
+earliest window that is not closed, as it is for all groups.
 
-A row without an end has windows as far as the largest finite time that was seen: where there is
-one, no group is promised beyond that. State: that of the kernel, without windows that are closed
-for their group; the answers that are held back; the promises of groups of which something is held.
+A row without an end has windows as far as the largest finite time that was seen: if there is such a
+row, no group is promised beyond that time. State: that of the kernel, without windows that are
+closed for their group; the answers that are held back; the promises for groups of which something
+is held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hopping windows put together from ranges of partial results, where rows lie in many windows.
+"""Hopping windows from ranges of partial results, where rows lie in many windows.
 
-Rows that are in equally many windows and first in the same one are one cell. Of cells in n windows
-each, window k holds those whose first window is one of k - n + 1 .. k: in the order of first
-windows they are neighbours. So a row is looked at once, not once for each of its windows.
+Rows with the same first window and the same number of windows are one cell. In the order of first
+windows, the cells with n windows that window k contains are consecutive: their first windows are
+k - n + 1 .. k. So a row is read once, not once for each of its windows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Windows computed from their rows, all in one call, when they answer and when they are taken back.
+"""Windows computed from their rows in one call, both when they answer and when they are retracted.
 
-Modules of which that is right are deterministic and know no time (see `WindowApply.at_once`), so
-that nothing but rows need be held.
+That is right for modules that are deterministic and know no time (see `WindowApply.at_once`), so
+that only rows need to be held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Instants of count windows: which of the settled ones windows to come may begin with.
+"""Count windows: the settled instants that windows to come may begin with.
 
-An instant is settled when no row can come before it or at it. Of the settled instants of a
-partition the last N - 1 may begin windows to come, so that no promise passes the first of them, and
-rows before it are needed by windows that are open alone.
+An instant is settled when no row can come before it or at it. The last N - 1 settled instants of a
+partition may begin windows to come, so that no promise passes the first of them, and rows before it
+are needed by open windows only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The event index: the rows that open windows of modules need, by group and position.
 
-Rows lie in an arrangement (see `state.arrangement`) under the number of their group. A window that
-rows belong to by overlap finds them by their lifetimes; one that they belong to by an instant, the
-start or the last tick, finds them by that instant, and the rest of the lifetime is a column. So the
-rows of a window are found by search, however many the group has.
+Rows lie in an arrangement (see `state.arrangement`) under the number of their group. Where rows
+belong to windows by overlap, the position of a row is its lifetime; where they belong by an instant
+(the start or the last tick), it is that instant, and the rest of the lifetime is a column. So the
+rows of a window are found by search, however many rows the group has.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What the kernels of modules share: the module, the two indices, and the way to a window's
-answer."""
+"""The base of the kernels of modules: the module, the two indices, the computation of answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the answers of modules promise once their rows have promised a time.
+"""The promises of the answers of modules, from the promises of their rows.
 
-No output comes before the start of the earliest window that is not closed, nor of one that may
-still come to be: that start is the CTI. It is the input's own where output is time-bound, or where
-a window that is only cut keeps its answer; with unrestricted stamps there is none before the end.
+The CTI is the start of the earliest window that is open or may still appear: no output comes before
+it. Where output is time-bound, or where a window that is only cut keeps its answer, it is the CTI
+of the input; with unrestricted stamps there is none before the end.
 """
 
 from __future__ import annotations

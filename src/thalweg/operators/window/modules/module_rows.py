@@ -1,7 +1,7 @@
-"""The rows of windows as a module gets them: its arguments, clipped, in canonical order.
+"""The rows of windows as the input of a module: its arguments, clipped, in canonical order.
 
 The rows of a window reach the module in the order of their starts, then of the values of its
-inputs, then of their ends, so that what it returns cannot depend on the order of arrival.
+inputs, then of their ends, so that its answer cannot depend on the order of arrival.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The windows of modules after a change of their rows: which windows of the touched regions stay as
-they are, which go, and which come.
+"""Replaces the windows of modules after a change of their rows.
 
 A change touches regions of time of some groups (see `window_frames`). The windows that the index
-has there are compared with those that the rows make there now: a window stays if its span is the
-same and its rows are alike to the module; the answers of the others are taken back, and new entries
-are made. A window that is only changed goes on from its state, where the module works in steps.
+has there are compared with the windows that the rows make there now. A window stays if its span is
+the same and its rows are the same for the module; the answers of other old windows are retracted,
+and new windows get entries. The state of a window that has only changed is updated, where the
+module works in steps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Taking back what windows have answered: from what was kept, or by computing it again.
+"""Retracts the answers of windows: from kept answers, or by computing them again.
 
-Kept are the answers of aggregates, of modules that are not deterministic, and those that are no
-longer than the rows of their window; of the others only a checksum. Of deterministic modules some
-kept answers are computed again too, and compared.
+The answers of aggregates and of modules that are not deterministic are kept, and answers no longer
+than the rows of their window; of other answers only a checksum. For deterministic modules some kept
+answers are computed again too, and compared.
 """
 
 from __future__ import annotations

@@ -5,16 +5,16 @@ clipped and stamped (see `plan.nodes.WindowApply`). A window answers when it may
 `consistency`); an empty window gives nothing. Null keys are a group of their own; duplicates are
 rows like others.
 
-A batch goes through four phases: the windows it affects are found (their rows change, or what the
-module sees of their lifetimes); what they have answered is taken back; the two indices are updated,
+A batch is processed in four phases: the affected windows are found (those whose rows change, or
+what the module sees of their lifetimes); their answers are retracted; the two indices are updated,
 which may split, merge, make and remove windows (see `reframing`); the affected windows answer
-again. After that the windows answer that may with the new CTI. All of it looks at the stretches of
+again. Then the windows that may answer with the new CTI do. All phases read only the stretches of
 time that the batch touches, found by search in the two indices.
 
-Taking back. What a window has answered is kept, or, when that is more than its own rows and the
-module is deterministic, computed again from the old rows and compared with a checksum. Now and then
-what was kept is computed again too: where the two differ the module is not deterministic, and that
-is a failure.
+Retractions. The answer of a window is kept; where it is larger than the window's rows and the
+module is deterministic, it is computed again from the old rows and compared with a checksum. Now
+and then a kept answer is computed again too: if the two differ, the module is not deterministic,
+and that is a failure.
 
 State. The window index: windows that are not closed. The event index: rows of those windows, rows
 that count windows to come may need, and rows whose end may still move. A promise for one group

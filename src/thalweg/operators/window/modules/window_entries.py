@@ -1,5 +1,5 @@
-"""Windows of modules in columns, and what they have answered: what the window index takes and gives
-(see `window_index`)."""
+"""Columns of the windows of modules and of their answers, as the window index holds and returns
+them (see `window_index`)."""
 
 from __future__ import annotations
 

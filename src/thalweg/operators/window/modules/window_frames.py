@@ -1,8 +1,9 @@
-"""How rows make windows for modules, and which rows are in which: a frame for each kind of window.
+"""Frames: how rows make windows for modules, and which rows are in a window; one frame for each
+kind.
 
 A batch touches regions: stretches of the time of a group. Its frame extends each region until no
 window outside it can change, and makes the windows of the region (`Spans`, by region and start)
-from the rows in it. All regions of a batch are treated at once. The windows are those that
+from the rows in it. All regions of a batch are handled at once. The windows are those that
 `thalweg.windows` defines.
 """
 

@@ -1,13 +1,12 @@
 """The window index: every window of modules that is not closed, by group and time.
 
-Windows lie in two arrangements (see `state.arrangement`) under the number of their group: those
-that wait, over [start, the time at which they may answer), and those that have answered, over
-[start, the promise that closes them). So the windows that a change touches, those that may answer
-now and those that a promise closes are found by search, and the earliest open one is known. As
-endpoints come and go windows split, merge and vanish; the kernel takes their entries out and puts
-the new ones in. An entry says how many events are in its window (`events`). What a window has
-answered is beside it: its rows, or a checksum of them, when computing them again is cheaper than
-keeping them.
+Windows lie in two arrangements (see `state.arrangement`) under the number of their group: waiting
+windows over [start, the time at which they may answer), windows that have answered over [start, the
+promise that closes them). So the windows that a change touches, those that may answer now and those
+that a promise closes are found by search, and the earliest open window is known. As endpoints
+appear and disappear windows split, merge and vanish; the kernel removes their entries and adds new
+ones. An entry has the number of events in its window (`events`). The answer of a window is kept in
+a separate arrangement: its rows, or a checksum where computing them again is cheaper.
 """
 
 from __future__ import annotations

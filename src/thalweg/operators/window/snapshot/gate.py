@@ -1,10 +1,10 @@
-"""The gate of snapshot windows: see `consistency`.
+"""The gate of snapshot windows, which decides when they answer: see `consistency`.
 
-The windows of a group leave in the order of time, so that those which wait are its last ones. They
-follow from the rows that are held: of each group the gate keeps the first window that waits, and
-windows are evaluated when they leave.
+The windows of a group answer in the order of time, so that the waiting windows are its last ones.
+They follow from the held rows: for each group the gate keeps the first waiting window, and windows
+are evaluated when they answer.
 
-State: of each group start and end of that window, which are not saved.
+State: for each group the start and the end of that window, which are not saved.
 """
 
 from __future__ import annotations
