@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import thalweg as tw
 from thalweg import elements_of
 from thalweg.errors import PlanError, WindowError
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.newest_windows import NewestWindows
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.schedules import SCHEDULES, make_schedule
 from thalweg.freshness.window_marks import UpdateWindow

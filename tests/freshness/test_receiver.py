@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from thalweg.errors import InputError
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.durable_queue import DurableQueue
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.refusals import Refusal

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_table import KeyTable, pack_keys
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import SCHEDULES
 from thalweg.freshness.update_queue import Taken, UpdateQueue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import thalweg as tw
 from thalweg.errors import InputError, PlanError, UnknownColumnError
-from thalweg.freshness.admission import Admission
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.runner import FreshRunner
 from thalweg.freshness.shared_runner import SharedRunner
 from thalweg.io.feeds import Feed

@@ -5,10 +5,9 @@ of each key and decides which key is served next, so that answers lag the input 
 possible. It stands before the ingress of a source: what leaves the queue is the source's table.
 """
 
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.cuts import Cut
 from thalweg.freshness.durable_queue import DurableQueue
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import Admission, QueueStatus
 from thalweg.freshness.receiver import Receiver
 from thalweg.freshness.receiver_client import ReceiverClient
 from thalweg.freshness.receiver_process import ensure_receiver, stop_receiver

@@ -42,8 +42,8 @@ import pyarrow.compute as pc
 from thalweg.errors import InputError, PlanError, StateError
 from thalweg.freshness._arrays import NEVER
 from thalweg.freshness.adaptive_queue import make_queue
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.cuts import Cut, cut_numbers, drop_unfinished_cuts
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.update_log import Record, UpdateLog
 from thalweg.freshness.update_queue import Taken

@@ -20,10 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from thalweg.freshness._arrays import Ints
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
-from thalweg.freshness.queue_status import QueueStatus, Staleness
+from thalweg.freshness.queue_status import Admission, QueueStatus, Staleness
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import Schedule
 from thalweg.freshness.window_choice import make_window_queue

@@ -1,18 +1,43 @@
-"""The figures of a queue at one moment, and how staleness is summed up."""
+"""Reports of a queue: the result of an offer, its figures at one moment, its stalest keys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from thalweg.freshness._arrays import Ints
+from thalweg.freshness.key_queue import KeyQueue
+from thalweg.freshness.key_table import KeyTable
 
-__all__ = ["Mode", "QueueStatus", "Staleness"]
+__all__ = ["Admission", "Mode", "QueueStatus", "Staleness", "stalest_keys"]
 
 Mode = Literal["append", "update"]
 """An adaptive queue serves all rows, or the newest of each key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many rows of a call were accepted, outdated and refused.
+
+    >>> Admission(accepted=2) + Admission(accepted=1, refused=4)
+    Admission(accepted=3, outdated=0, refused=4)
+    """
+
+    accepted: int = 0
+    outdated: int = 0
+    """Older than a row of their key that was seen before."""
+    refused: int = 0
+    """No room: for their key, for their value, or for a text as long as theirs."""
+
+    def __add__(self, other: Admission) -> Admission:
+        return Admission(
+            self.accepted + other.accepted,
+            self.outdated + other.outdated,
+            self.refused + other.refused,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +82,41 @@ class QueueStatus:
     bytes_used: int
     bytes_allowed: int
     mode: Mode = "update"
-    """How often it changed, and when and why it last did."""
     switches: int = 0
+    """How often the mode has changed."""
     last_switch: str = ""
+    """When and why the mode has last changed."""
+
+
+def stalest_keys(
+    keys: KeyQueue, table: KeyTable | None, count: int, *, now: int, reader: str | None
+) -> list[dict[str, Any]]:
+    """For each key: the key itself (packed, if it has several columns), its staleness in ticks,
+    whether it waits, how many rows arrived, were taken and conflated."""
+    stale = keys.application_staleness(now, reader)
+    order = np.argsort(-stale, kind="stable")[:count]
+    columns = {
+        "staleness": stale[order],
+        "waits": keys.queue_staleness(now, reader)[order] > 0,
+        "arrived": keys.arrived[order],
+        "taken": keys.reader(reader).taken[order],
+        "conflated": keys.conflated(reader)[order],
+    }
+    shown = [""] * len(order) if table is None else _texts(table.keys(order))
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [
+        {"key": key, **dict(zip(columns, row, strict=True))}
+        for key, row in zip(shown, rows, strict=True)
+    ]
+
+
+def _texts(keys: pa.Array) -> list[Any]:
+    """Keys as JSON can write them."""
+    return [
+        key.decode("utf-8", "replace") if isinstance(key, bytes) else _plain(key)
+        for key in keys.to_pylist()
+    ]
+
+
+def _plain(key: object) -> object:
+    return key if key is None or isinstance(key, (str, int, float, bool)) else str(key)

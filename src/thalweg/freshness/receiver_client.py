@@ -11,8 +11,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from thalweg.errors import InputError, ReceiverError
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.cuts import Cut
+from thalweg.freshness.queue_status import Admission
 from thalweg.freshness.receiver_settings import Address
 from thalweg.freshness.row_formats import ARROW, JSON_LINES
 from thalweg.freshness.tcp_transport import COMMAND, HEADER

@@ -26,10 +26,9 @@ import pyarrow as pa
 from thalweg.errors import InputError, PlanError
 from thalweg.freshness._arrays import NEVER
 from thalweg.freshness.adaptive_queue import make_queue
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.newest_windows import NewestWindows, ServedWindows
 from thalweg.freshness.queue_promise import QueuePromise
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import Admission, QueueStatus
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.update_queue import UpdateQueue
 from thalweg.freshness.window_marks import UpdateWindow

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from thalweg.errors import PlanError
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.queue_promise import QueuePromise
-from thalweg.freshness.queue_status import QueueStatus
+from thalweg.freshness.queue_status import Admission, QueueStatus
 from thalweg.freshness.runner import START, Pushable, feed_of, timed_rows, timed_schema
 from thalweg.freshness.schedules import schedule_for
 from thalweg.freshness.update_queue import UpdateQueue

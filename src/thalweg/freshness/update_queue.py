@@ -27,15 +27,13 @@ import pyarrow as pa
 
 from thalweg.errors import InputError, PlanError, SchemaChangeError, UnknownColumnError
 from thalweg.freshness._arrays import NEVER, Ints
-from thalweg.freshness.admission import Admission
 from thalweg.freshness.key_queue import KeyQueue
 from thalweg.freshness.key_table import KeyTable
 from thalweg.freshness.pages import PagedMemory, PagePool
-from thalweg.freshness.queue_status import QueueStatus, Staleness
+from thalweg.freshness.queue_status import Admission, QueueStatus, Staleness, stalest_keys
 from thalweg.freshness.row_store import RowStore
 from thalweg.freshness.schedules import Schedule, make_schedule
 from thalweg.freshness.staleness import StalenessLedger
-from thalweg.freshness.stalest_keys import stalest_keys
 from thalweg.freshness.take_cost import TakeCost
 from thalweg.freshness.update_times import UpdateTimes
 
