@@ -112,7 +112,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def peek(self, count: int, now: int) -> Ints:
-        """The cells that as many calls of `next_cell` and `remove_next` at `now` would give."""
+        """The cells that `count` calls of `next_cell` and `remove_next` at `now` would return."""
 
     @abstractmethod
     def _line_up(self, batch: Arrivals, entering: Mask, standing: Standing) -> None: ...

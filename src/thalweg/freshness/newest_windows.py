@@ -35,7 +35,7 @@ _PAGE_BLOCKS = 32
 _NO_ROOM = -1
 """The number of a row that is not held: windows that contain it are lost."""
 _ROW_BYTES = 48
-"""What a row takes besides its values: its places in the buffers of windows."""
+"""The bytes of a row besides its values: its places in the buffers of windows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,7 @@ class PagedMemory:
         self.pool = pool
         size = pool.locations
         self._free = np.tile(np.arange(size - 1, -1, -1, dtype=np.int32), (pool.pages, 1))
-        """Of each page, a stack of its free locations: `_free[page, : _room[page]]`."""
+        """By page: a stack of its free locations, `_free[page, : _room[page]]`."""
         self._room = np.zeros(pool.pages, np.int64)
         self._with_room: dict[int, None] = {}
         """The empty-locations pool: pages in use that have room, in the order they got it."""

@@ -28,7 +28,7 @@ __all__ = ["ensure_receiver", "is_running", "run_receiver", "stop_receiver"]
 
 _START_S = 60.0
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Receivers that this process started; those that have ended are reaped from time to time."""
+"""Receivers that this process started; processes that have ended are reaped from time to time."""
 
 
 def run_receiver(
@@ -157,7 +157,7 @@ def _start(folder: Path) -> None:
 
 
 def stop_receiver(folder: str | Path) -> bool:
-    """End the receiver of a folder; False if none runs. What it holds stays on disk."""
+    """End the receiver of a folder; False if none runs. Its rows and cuts stay on disk."""
     folder = Path(folder)
     if not is_running(folder):
         return False

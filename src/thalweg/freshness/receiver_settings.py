@@ -52,8 +52,8 @@ class ReceiverSettings:
         )
 
     def require_same(self, other: ReceiverSettings, folder: Path, *, running: bool) -> None:
-        """Refuse other settings than the folder keeps. Schedule, target and capacity
-        may change while none runs; what the rows are may not."""
+        """Refuse settings that differ from those of the folder. Schedule, target and capacity may
+        change while no receiver runs; the columns of rows and their meaning may not."""
         fixed = ("schema", "key", "time", "disorder")
         names = (*fixed, "schedule", "freshness", "capacity", "adaptive") if running else fixed
         found = [

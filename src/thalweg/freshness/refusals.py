@@ -38,7 +38,7 @@ class RefusalError(Exception):
 
 
 def require_size(what: str, size: int, most: int, *, closes: bool = False) -> None:
-    """Refuse what has more bytes than are taken."""
+    """Refuse a frame, body or file of more than `most` bytes."""
     if size > most:
         text = f"a {what} of {size} bytes; at most {most} are taken."
         raise RefusalError(Refusal.FRAME_TOO_LARGE, text, closes=closes)

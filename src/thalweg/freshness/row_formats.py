@@ -47,7 +47,7 @@ def _json_rows(body: bytes, schema: pa.Schema) -> list[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """A form in which senders write rows, and what names it on each way here."""
+    """A format in which senders write rows, and its name in each transport."""
 
     frame: str
     """The kind of a TCP frame."""

@@ -31,14 +31,14 @@ class Arc(Protocol):
         """Remove the batch at the front, or a slice of at most `most` elements of it."""
 
     def peek(self) -> Batch:
-        """What `take` without a limit would give."""
+        """The batch that `take` without a limit would return."""
 
     def size(self) -> int:
         """How many batches wait."""
 
     def put_ahead(self, batch: Batch, /) -> None:
-        """Add a batch for this reader alone. It is taken before everything that is put later; on a
-        shared arc it is taken before what waits, too."""
+        """Add a batch for this reader alone. It is taken before all batches that are put later; on
+        a shared arc also before waiting batches."""
 
     def contents(self) -> Iterator[Batch]:
         """All batches that wait, which stay."""

@@ -27,7 +27,8 @@ _TEXT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operator does to one row: how long it takes, and which share of its bytes is left."""
+    """The work of an operator on one row: its duration, and the share of the row's bytes that is
+    left."""
 
     cost: float
     keeps: float

@@ -39,7 +39,7 @@ class Fused:
         return 0 if self.members[0].inputs[0].size() else -1
 
     def execute(self, most: int | None = None) -> int:
-        """Take one batch, or at most so many elements, through all members."""
+        """Take one batch, or at most `most` elements of it, through all members."""
         first = self.members[0]
         batch = first.inputs[0].take() if most is None else first.take(0, most)
         taken = len(batch.start)

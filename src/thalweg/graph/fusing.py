@@ -60,7 +60,7 @@ class Fusing(Topology):
         self._changed()
 
     def _put_between(self, old: list[Row], new: list[Row]) -> None:
-        """Link new rows to what is before and behind the old ones."""
+        """Link new rows to the predecessors and successors of the old ones."""
         first, last = old[0], old[-1]
         new[0].pred, new[0].feeds, new[-1].succ = first.pred, first.feeds, last.succ
         for above in first.pred:

@@ -23,7 +23,7 @@ __all__ = ["GraphOperator", "OperatorFigures", "PromiseArc", "linear_runs"]
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """What an operator has done so far, and what it keeps."""
+    """The work of an operator so far, and the size of its state."""
 
     batches: int = 0
     rows_in: int = 0
@@ -50,7 +50,7 @@ class PromiseArc(Protocol):
 
 
 class GraphOperator:
-    """A kernel, the arcs it reads by port, the arc it writes, and what it has done."""
+    """A kernel, the arcs it reads by port, the arc it writes, and its figures."""
 
     __slots__ = (
         "batches",
@@ -125,8 +125,8 @@ class GraphOperator:
         return -1
 
     def execute(self, most: int | None = None) -> int:
-        """Take one batch, or at most `most` elements of it, and put the answer out; returns the
-        number of elements taken."""
+        """Take one batch, or at most `most` elements of it, and emit the answer; returns the number
+        of elements taken."""
         inputs = self.inputs
         port = 0 if len(inputs) == 1 and inputs[0].size() else self.port()
         if port < 0:

@@ -202,7 +202,7 @@ class QueryGraph(Strategies):
         )
 
     def figures(self) -> dict[str, OperatorFigures]:
-        """What each operator has done and keeps, by id."""
+        """By id: the figures of each operator."""
         return {operator.id: operator.figures() for operator in self.operators}
 
     def dead_letters(self, operators: Iterable[GraphOperator] | None = None) -> pa.Table:
@@ -215,8 +215,8 @@ class QueryGraph(Strategies):
         return pa.concat_tables([DEAD_LETTERS.empty_table(), *taken])
 
     def arcs(self) -> dict[str, list[str]]:
-        """The progress that has arrived at each port of each operator, as text; a part of what a
-        snapshot needs for `why`."""
+        """By id: the progress that has arrived at each port of the operator, as text, for
+        snapshots."""
         return {
             s.id: [
                 progress_text(s.received.get(port, NO_PROGRESS)) for port in range(s.kernel.ports)

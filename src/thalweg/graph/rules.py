@@ -54,7 +54,7 @@ Form = Literal["NOS", "Source", "Sink", "Source-Sink", "Fork"]
 
 @dataclass(frozen=True, slots=True)
 class StrategyFacts:
-    """What is true of a strategy besides its rules."""
+    """Facts about a strategy besides its rules."""
 
     short_name: str
     """In the state table."""
@@ -161,8 +161,8 @@ def _k_batching_source(row: Row) -> Next:
 
 
 def _after_k(row: Row) -> Next | None:
-    """The rest of k elements, then what they gave, then the next k: a predecessor has nothing to
-    add to elements that gave nothing. None: there is no input left."""
+    """The next move: the rest of k elements, then their answers, then the next k elements; a
+    predecessor is not asked for more. None: there is no input left."""
     if row.taken < row.k and row.more():
         return row, RUN
     row.taken = 0

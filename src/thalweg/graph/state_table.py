@@ -23,7 +23,7 @@ __all__ = ["Row", "StateTable", "strategy_of"]
 
 
 class Row:
-    """One state: what runs, where it may go from there, and by which rule."""
+    """A state: the operator that runs, its neighbours, and the rule that chooses among them."""
 
     __slots__ = (
         "feeds",
@@ -48,7 +48,7 @@ class Row:
     def __init__(self, name: str, operator: GraphOperator | Fused | None) -> None:
         self.name = name
         self.operator = operator
-        """What is executed; none for a fork."""
+        """The operator or fused operators that are executed; None for a fork."""
         self.pred: tuple[Row, ...] = ()
         self.feeds: tuple[Arc, ...] = ()
         """The arc from each of `pred`."""

@@ -189,7 +189,7 @@ class Topology:
         self._undo_strategies()
 
     def _undo_strategies(self) -> None:
-        """One row of the state table for each operator, each linked to those it reads."""
+        """Restore one row of the state table for each operator, linked to those it reads."""
 
     def _rewire(self, producers: set[GraphOperator], *, keep: bool = True) -> None:
         """Replace the arcs from operators to their readers, which must be empty; with `keep` false,
@@ -240,7 +240,7 @@ class Topology:
         self._order.sort(key=lambda row: -self._steepness.get(row.name, float("-inf")))
 
     def components(self) -> list[list[str]]:
-        """The operators of each weakly connected part: what can be scheduled by itself."""
+        """The operators of each weakly connected part, which can be scheduled by itself."""
         part: dict[GraphOperator, set[GraphOperator]] = {}
         for operator in self.operators:
             joined = {operator}

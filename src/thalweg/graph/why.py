@@ -170,7 +170,7 @@ def waits_of(
     group: Mapping[str, Any] | None = None,
     path: tuple[Step, ...] = (),
 ) -> Iterator[Wait]:
-    """What is missing for an operator to promise `time`."""
+    """The missing promises for an operator to promise `time`."""
     if isinstance(operator.kernel, IngressKernel):
         yield _of_source(graph, operator, operator.kernel, time, group, path)
         return

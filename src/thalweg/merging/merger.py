@@ -59,8 +59,7 @@ class MergeStatus:
     adjusts: int
     removals: int
     chattiness: Mapping[str, int]
-    """Adjusts and removals by what caused them: a promise that had to be made, the policy, or
-    another input that leads."""
+    """Adjusts and removals by cause: a promise, the policy, or a change of the leader."""
     state: StateSize
     alarms: tuple[Alarm, ...]
     alarm_count: int

@@ -132,8 +132,8 @@ class DividedEngine:
         return self._micro_batch(rows)
 
     def tick(self) -> list[Batch]:
-        """Send the time to the fragments, for sources whose promises follow a clock; what came
-        out."""
+        """Send the time to the fragments, for sources whose promises follow a clock; returns the
+        answers."""
         out = []
         for name, source in self._sources.items():
             if source.ingress.clocks or name in self._stamped:
@@ -153,7 +153,7 @@ class DividedEngine:
         return combined_why(self.reports())
 
     def reports(self) -> list[BucketReport]:
-        """What every bucket of every fragment reports."""
+        """The report of every bucket of every fragment."""
         return [runner.report() for runner in self._runners()]
 
     def _runners(self) -> Iterator[FragmentRunner]:
@@ -165,7 +165,7 @@ class DividedEngine:
         return sum(runner.late for runner in self._runners())
 
     def figures(self) -> dict[str, OperatorFigures]:
-        """What each operator did in the last micro-batch, over all buckets."""
+        """The figures of each operator for the last micro-batch, over all buckets."""
         return combined_figures(self.reports())
 
     def finish(self) -> list[Batch]:
@@ -200,7 +200,7 @@ class DividedEngine:
         return [whole.with_progress(self._common())]
 
     def _common(self) -> Progress:
-        """What all buckets of the last fragment promise."""
+        """The promise that all buckets of the last fragment make."""
         last = self._plan.fragments[-1].number
         buckets = [key[1] for key in self._buckets if key[0] == last]
         promises = [self._promises.get(bucket, NO_PROGRESS) for bucket in buckets]

@@ -105,7 +105,7 @@ class Arrangement:
         by_marks: bool = False,
         strict: bool = True,
     ) -> None:
-        """Add rows and take rows away (see `remove`), with `by_marks` only those of equal marks."""
+        """Add rows and remove rows (see `remove`), with `by_marks` only rows of equal marks."""
         if not len(delta):
             return
         if least(delta.weight) > 0:

@@ -93,7 +93,8 @@ class Part(Generic[T]):
         return first
 
     def renumber(self, moved: Codes) -> None:
-        """Groups have new numbers, in the same order. What was written stays as it is: keys."""
+        """Change the numbers of groups to `moved[old]`, in the same order. The written slice stays
+        valid: it holds keys."""
         self.items = self.items.renumbered(moved)
         self.by_key = None
 

@@ -18,7 +18,7 @@ __all__ = ["Changes"]
 @dataclass(slots=True)
 class Changes:
     """Adjusts (a removal is an adjust to the start), then inserts. They refer to slots, so they are
-    turned into a batch before any of the slots is taken back."""
+    turned into a batch before any of the slots is freed."""
 
     adjusted: list[tuple[Codes, Times, Times]] = field(default_factory=list)
     inserted: list[tuple[Codes, Times]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Changes:
             self.inserted.append((slots, end))
 
     def to_batch(self, start: Times, take: Callable[[Codes], Rows], schema: pa.Schema) -> Batch:
-        """The elements; `start` is by slot and `take` gives the payloads of slots."""
+        """The changes as elements; `start` is by slot and `take` returns the payloads of slots."""
         if not self.adjusted and not self.inserted:
             return Batch.empty(schema)
         slots = np.concatenate([s for s, *_ in self.adjusted] + [s for s, _ in self.inserted])

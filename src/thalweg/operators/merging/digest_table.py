@@ -93,7 +93,8 @@ class DigestTable:
         return found
 
     def add(self, digests: Digests) -> Codes:
-        """A slot for each digest. They must differ from each other and from those in the table."""
+        """Add digests, which differ from each other and from those in the table; returns a slot for
+        each."""
         slots = self.reserve(len(digests))
         self.link(slots, digests)
         return slots

@@ -45,8 +45,8 @@ def next_group_promise(
     leader: str | None,
     policy: MergePolicy,
 ) -> tuple[str | None, int]:
-    """As `next_promise`, for one group: `promised` is what each input has promised for it, and
-    `leader` the input whose promise was the last."""
+    """As `next_promise`, for one group: `promised` is each input's promise for the group, and
+    `leader` the input that made the last promise."""
     joined = {name: time for name, time in promised.items() if inputs[name].joined}
     if not joined:
         return None, MIN_TIME

@@ -49,7 +49,8 @@ __all__ = ["IN_ORDER_LEVELS", "InOrderLevel", "RunDigestLevel", "RunOrderLevel",
 
 
 class InOrderLevel(MergeLevel):
-    """What R0 to R2 share: the highest start of all inputs and the last start of each."""
+    """The common part of R0 to R2: the highest start of all inputs and the last start of each
+    input."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

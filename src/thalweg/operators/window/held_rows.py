@@ -38,8 +38,8 @@ _NONE = np.empty(0, np.int64)
 
 
 class Found:
-    """Rows of the store over their stretches [start, end) of positions. What never changes is
-    gathered when it is first read; weights are those of now."""
+    """Rows of the store over their stretches [start, end) of positions. Payloads never change and
+    are gathered when they are first read; weights are those at the time of the search."""
 
     __slots__ = ("_payload", "hits", "partition", "start", "weight")
 

@@ -65,7 +65,7 @@ class ProgressRecord:
     # on start
 
     def check(self) -> None:
-        """Refuse a checkpoint that is not what this record says, or not this query's. Nothing is
+        """Refuse a checkpoint that does not match this record, or is another query's. Nothing is
         written."""
         if not self._file.exists():
             if numbered_files(self._folder / "offsets") or (self._folder / "metadata").exists():

@@ -110,7 +110,7 @@ def read_lines(checkpoint: Path) -> Iterator[RecordLine]:
 
 
 def recorded_query(checkpoint: Path) -> QueryIdentity | None:
-    """The query that the record of a checkpoint names; None where there is no readable record
+    """The query in the record of a checkpoint; None where there is no readable record
     (`ProgressRecord.check` reports what is wrong with it)."""
     try:
         texts = record_file(checkpoint).read_text(encoding="utf-8").splitlines()

@@ -36,7 +36,7 @@ class Exchange:
     source: Source | None = None
     """The stream from outside that it comes from, and ..."""
     ingest: Node | None = None
-    """... what is done to its rows before the exchange, over `source`."""
+    """... the operators on its rows before the exchange, over `source`."""
     upstream: int | None = None
     """Or the number of the fragment it comes from."""
 
@@ -53,7 +53,7 @@ class Fragment:
 
     @property
     def single(self) -> bool:
-        """Whether all of it runs in one bucket."""
+        """Whether the whole fragment runs in one bucket."""
         return any(not entry.keys for entry in self.inputs)
 
 

@@ -45,8 +45,8 @@ def same_keys(left: Keys | None, right: Keys) -> bool:
 
 
 def agreed_keys(below: Sequence[Placed], sides: tuple[Keys, ...]) -> list[int]:
-    """Which of the pairs of join keys choose the bucket: those of a side that is placed already,
-    else all."""
+    """The positions of the join keys that choose the bucket: the keys of an input that is placed
+    already, else all."""
     for side, keys in zip(below, sides, strict=True):
         if side.free or side.keys is None:
             continue

@@ -11,7 +11,7 @@ __all__ = ["HostFigures", "HostReport", "HostedStatus", "reports_of_json", "repo
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """What one bucket of a fragment did for a query."""
+    """The figures of one bucket of a fragment for a query."""
 
     query: str
     """Its id."""

@@ -60,7 +60,7 @@ def _prefix(id_: str, fragment: int) -> str:
 
 
 class StageRunner:
-    """`process` takes the chunks of a micro-batch and gives rows for later stages and the
+    """`process` takes the chunks of a micro-batch and returns rows for later stages and the
     output."""
 
     def __init__(self, spec: HostSpec, stage: int, bucket: int) -> None:
@@ -133,7 +133,7 @@ class StageRunner:
                 remove_slices(own, self._where)
 
     def _start(self, query: LiveQuery, store: Store) -> None:
-        """Make the runners of a query, with the state that the store has of it."""
+        """Make the runners of a query, with its state in the store."""
         for fragment in query.fragments(self._stage):
             if self._bucket not in query.buckets(fragment):
                 continue

@@ -23,7 +23,7 @@ from thalweg.shards.exchange.blobs import batch_of_blob, blob_of_batch
 __all__ = ["KeptTable", "batch_of_table_file"]
 
 _TOGETHER = 64
-"""Files of single micro-batches that are put together."""
+"""How many files of single micro-batches are merged into one."""
 _BASE, _BATCH = "base", "batch"
 """Kinds of files: all changes up to a micro-batch, and those of one."""
 _FILE = re.compile(rf"({_BASE}|{_BATCH})-(-?\d+)\.arrow")

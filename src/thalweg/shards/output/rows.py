@@ -121,7 +121,7 @@ def tables_rows(bucket: int, answer: Answer) -> Iterator[OutputRow]:
 
 
 def beside_answer(answer: Answer, report: str) -> Iterator[Chunk]:
-    """What an earlier fragment sends besides its answer, as messages to the output."""
+    """The messages of an earlier fragment to the output, besides its answer."""
     counted = 0
     for kind, name, table in _tables(answer):
         counted += len(table) if kind is Message.LATE else 0

@@ -93,13 +93,13 @@ def _end(end: Times) -> pa.Array:
 
 
 def to_finals(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows that will not change any more: what a query with `final` consistency gives."""
+    """Rows that will not change any more, the answers of a query with `final` consistency."""
     changes = to_changelog(batch, schema)
     return changes.select(["_start", "_end", *schema.names])
 
 
 def to_upserts(batch: Batch, schema: pa.Schema, keys: tuple[str, ...]) -> pa.RecordBatch:
-    """One row for each (keys, start) that changed: what it is now, or `_deleted`."""
+    """One row for each (keys, start) that changed: its row now, or `_deleted`."""
     net = Delta.of_batch(batch).consolidate()
     added, removed = net.filter(net.weight > 0), net.filter(net.weight < 0)
     added_code, removed_code, size = encode_together(
@@ -195,7 +195,7 @@ def _each(convert: Convert) -> Unpack:
 
 
 def ledger_schema(payload: pa.Schema) -> pa.Schema:
-    """A late element as it came, the promise it broke and what became of it."""
+    """A late element as it arrived, the promise it broke, and the action of the policy."""
     control = [
         ("_kind", pa.int8()),
         ("_start", pa.int64()),

@@ -54,7 +54,7 @@ class BucketReport:
     stuck: tuple[str, ...] = ()
     """Warnings about inputs that hold up the others."""
     operators: Mapping[str, OperatorFigures] = field(default_factory=dict)
-    """What each operator did in the micro-batch, and keeps."""
+    """By operator: its figures for the micro-batch, and its state."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

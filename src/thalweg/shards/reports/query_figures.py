@@ -49,7 +49,7 @@ _SUMMED = (*(entry.name for entry in fields(Counts)), "state_rows", "state_bytes
 
 @dataclass(frozen=True, slots=True)
 class BatchFigures(Counts):
-    """What a micro-batch did, over all buckets."""
+    """The figures of a micro-batch, over all buckets."""
 
     state_rows: int = 0
     state_bytes: int = 0

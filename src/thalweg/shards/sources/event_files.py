@@ -55,8 +55,8 @@ class EventFiles:
     finish: bool = False
     columns: pa.Schema | None = field(default=None, repr=False)
     bad: str = "fail"
-    """What becomes of a record that cannot be read: `fail`, or `skip`, which makes a dead letter of
-    it."""
+    """The handling of a record that cannot be read: `fail`, or `skip`, which makes it a dead
+    letter."""
     settle_us: int = 1_000_000
     """How long a file of text must not have changed to be read."""
     nulls: tuple[str, ...] = NULLS
@@ -124,7 +124,7 @@ class FileChunks:
 
     def read(self, entries: Iterable[tuple[int, Found]], unwanted: int) -> Iterator[pa.RecordBatch]:
         """The chunks of files, each given with its number. Rows that end before `unwanted` are left
-        out; a file of which the statistics show that it has no others is not read."""
+        out; a file that has only such rows by its statistics is not read."""
         for number, found in entries:
             with noted_while_read(Path(self.log), number, self._place.shown(found.name)):
                 newest = self.files.file_times.newest_if_unwanted(self._place, found.name, unwanted)

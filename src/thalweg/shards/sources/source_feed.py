@@ -38,7 +38,7 @@ class SourceFeed(Protocol):
 
     @property
     def ends(self) -> bool:
-        """Whether no row comes any more once those that are there are read."""
+        """Whether no rows arrive after those that are there at the start."""
 
     @property
     def fits_host(self) -> bool:

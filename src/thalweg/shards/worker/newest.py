@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Newest(dict[K, V]):
-    """At most so many entries: those that were set last.
+    """A dictionary of at most `most` entries: those that were set last.
 
     >>> kept = Newest(2)
     >>> for name in ("a", "b", "a", "c"):

@@ -113,7 +113,7 @@ class DeferredKernel(WrappedOperator):
         return answer
 
     def _take_in_waiting(self) -> None:
-        """Take in the batches that wait, none of which gives an answer."""
+        """Process the waiting batches, none of which makes a window answer."""
         if self._last is not None:
             answer = self._take_in(Batch.empty(self._last.schema, self._last.progress))
             assert not len(answer), "windows answered before their time"

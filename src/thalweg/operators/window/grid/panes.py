@@ -122,7 +122,7 @@ class CombinePanesKernel(HoppingAggregateKernel):
 
 
 def columns_in_panes(node: CombinePanes, names: list[str]) -> list[str]:
-    """Where the partial results of a window's calls are among those of the panes that it reads."""
+    """The columns of the panes' partial results that a window's calls read."""
     which = range(len(node.aggregates)) if node.calls is None else node.calls
     seen = lifetime_schema(node.rows)
     renamed = {

@@ -255,7 +255,7 @@ class HoppingAggregateKernel(GridOperator[Cells, _Changes]):
         return owner[which], window_at, totals[:, which]
 
     def to_batch(self, changes: Sequence[_Changes], progress: Progress) -> Batch:
-        """Answers as elements: those that no longer hold are taken back whole."""
+        """Answers as elements: answers that do not hold any more are removed."""
         removed = sum(len(change.removed) for change in changes)
         parts = [change.removed for change in changes] + [change.added for change in changes]
         cells = self._concat(parts)

@@ -194,9 +194,10 @@ class SnapshotKernel(WindowOperator):
         return np.where(delta.start >= promised, delta.start, delta.end)
 
     def _stop_early(self, part: _Part, delta: Delta, group: Codes) -> None:
-        """Where all windows near a change have left, it reaches no further than to the first end of
-        a row behind it, where a window ends before the change and after it. `group` are the
-        positions of the changed groups and, behind them, of those of which a window may leave."""
+        """Limit the part where all windows near a change have answered: it reaches no further than
+        the first end of a row after the change, where a window ends both before and after the
+        change. `group` has the positions of the changed groups, then of those with a window that
+        may answer."""
         latest = np.full(len(part.group), MIN_TIME)
         np.maximum.at(latest, group[: len(delta)], delta.end)
         latest[group[len(delta) :]] = INFINITY
