@@ -365,7 +365,7 @@ class CountedLevel(IndexedLevel):
         self._restore_settled(slots, is_open, settled)
 
     def state_size(self) -> StateSize:
-        counts = sum(counts.nbytes for counts in (self.out, *self.counts))
+        counts = sum(counts.nbytes for counts in self._tiers().values())
         return StateSize(len(self.top), self.top.nbytes + self.settled.nbytes + counts)
 
 
