@@ -8,8 +8,9 @@ the promises of all.
 
 So a key whose clock runs far ahead moves nothing as long as fewer than q keys run ahead with it;
 when everybody jumps (after a silence) the second one vouches for the first. What comes in, and in
-which order, depends on the order of arrival alone, not on batches. A promise in the data, or of a
-timer, vouches for the time it names.
+which order, depends on the order of arrival alone, not on batches, as long as no more rows wait
+than `hold`: rows are counted when a batch ends. A promise in the data, or of a timer, vouches for
+the time it names.
 
 State: the q largest times with their keys, the rows that wait (at most `hold`; beyond that the
 farthest are set aside), and one case for each key that is in quarantine. At the end of the stream,
