@@ -94,6 +94,8 @@ class PlacedSlices(Generic[T]):
             parts.append(Part(more))
             if len(parts) > _PARTS:
                 self._tidy(parts)
+                if not parts:  # all that it held adds up to nothing
+                    del self._slices[number]
         if len(self._slices) > _MOST:
             self._widen()
 
