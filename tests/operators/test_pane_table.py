@@ -117,6 +117,24 @@ def test_an_adjust_does_not_change_windows_that_its_group_has_answered(flush: Fl
     ]
 
 
+@pytest.mark.parametrize("consistency", CONSISTENCIES)
+@pytest.mark.parametrize("end", [60, INFINITY])
+def test_an_end_may_move_behind_the_promise_of_its_group(consistency: str, end: int) -> None:
+    """What is taken back and what comes instead add up to nothing in the window that is over: they
+    leave the table together."""
+    events = source("s", {"k": "string"}, group_ctis="k")
+    query = events.group_by("k").tumbling(20).two_level(64).aggregate(n=count())
+    row = {"k": "a"}
+    elements = [insert(row, 36, end), cti(40, row), adjust(row, 36, end, 40), point({"k": "b"}, 99)]
+    engine = Engine(query, consistency=consistency)
+    out = [batch for element in elements for batch in engine.push("s", element)]
+    out += engine.finish()
+    assert_sound(out)
+    alone = events.group_by("k").tumbling(20).aggregate(n=count())
+    moved = [insert(row, 36, 40), elements[-1]]
+    assert cht(list(elements_of(out))) == table(alone, {"s": moved})
+
+
 def test_mistakes() -> None:
     windows = source("s", {"k": "int64", "v": "float64"}).tumbling(10)
     with pytest.raises(
