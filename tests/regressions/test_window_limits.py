@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import thalweg as tw
-from thalweg import cti, point
+from thalweg import adjust, cti, insert, point
 from thalweg.errors import PlanError, WindowError, WindowWarning
-from thalweg.model import Element
+from thalweg.model import INFINITY, Element
 from thalweg.model.batch import Batch
 from thalweg.model.progress import Progress
 from thalweg.operators.consistency import Consistency
@@ -29,6 +29,16 @@ def test_windows_at_extreme_times(at: int, call: tw.AggregateCall) -> None:
     query = tw.source("s", VALUE).tumbling(1).aggregate(x=call)
     found = tw.table(query, {"s": [point({"v": 1}, at)]})
     assert found == [(at, at + 1, {"x": 1})]
+
+
+@pytest.mark.parametrize("at", [-(2**60), -(2**61), 10 - 2**62, 0, 2**60])
+def test_a_row_without_an_end_at_extreme_times(at: int) -> None:
+    query = tw.source("s", VALUE).hopping(7, 1, offset=7).aggregate(x=tw.max_("v"))
+    engine = tw.Engine(query, consistency="final")
+    out = engine.push("s", [insert({"v": 1}, at + 8), cti(at + 15)])
+    out += engine.push("s", adjust({"v": 1}, at + 8, INFINITY, at + 15)) + engine.finish()
+    expected = [(start, start + 7, {"x": 1}) for start in range(at + 2, at + 15)]
+    assert tw.cht(tw.elements_of(out)) == expected
 
 
 @pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])

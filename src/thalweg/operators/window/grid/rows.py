@@ -192,6 +192,8 @@ class HoppingRowsAggregateKernel(HoppingRowsKernel):
         if sums is None:
             return super()._of_several(rows, group, low, high)
         first, beyond = self._grid.first(rows.start), self._grid.beyond(rows.end)
+        # A number that is after all windows, less that of an early one, wraps around.
+        beyond = np.where(beyond == FOREVER, high + 1, beyond)
         _, many = self._grid.inside(first, beyond, low, high)
         length = beyond - first
         if int(many.sum()) <= _FEW_WINDOWS * len(rows) or len(np.unique(length)) > _LENGTHS:
