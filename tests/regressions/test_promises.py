@@ -244,3 +244,33 @@ def test_rows_that_ended_before_the_promise_of_their_group_stay_while_a_window_i
     row, later = insert({"k": 0, "s": "a"}, 2, 3), insert({"k": 0, "s": "b"}, 4, 5)
     out = run(query, [row, cti(4, {"k": 0}), later], consistency)
     assert tw.cht(out) == tw.table(query, {"s": [row, later]}) != []
+
+
+def _hopping_forms(size: int, hop: int) -> dict[str, tw.Stream]:
+    windows = (
+        tw.source("s", {"k": "string", **VALUE}, group_ctis="k").group_by("k").hopping(size, hop)
+    )
+    return {
+        "sums": windows.aggregate(n=tw.count()),
+        "rows": windows.aggregate(mid=tw.percentile("v", 0.5)),
+        "largest": windows.aggregate(most=tw.max_("v")),
+        "top_k": windows.top_k(1, by="v"),
+        "module": windows.apply("median", "v"),
+    }
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+@pytest.mark.parametrize(("size", "hop"), [(10, 10), (20, 10), (9, 13)])
+@pytest.mark.parametrize("form", _hopping_forms(1, 1))
+def test_a_later_end_and_the_end_of_its_group_may_come_together(
+    form: str, size: int, hop: int, consistency: str
+) -> None:
+    """Windows up to the new end answer before the group is forgotten."""
+    query = _hopping_forms(size, hop)[form]
+    row = {"k": "a", "v": 1}
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("s", [insert(row, 21, 26), cti(25), cti(26, {"k": "a"})])
+    out += engine.push("s", [tw.adjust(row, 21, 26, 41), cti(None, {"k": "a"})])
+    out += engine.finish()
+    assert first_violation_in_batches(out) is None
+    assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"s": [insert(row, 21, 41)]})

@@ -17,7 +17,7 @@ import pyarrow as pa
 from thalweg.errors import MalformedElementError, SchemaChangeError, TimeRangeError
 from thalweg.model.progress import NO_PROGRESS, Progress
 from thalweg.model.rows import Bools, Codes, Rows, concat_rows, empty_rows, take_rows
-from thalweg.model.time import INFINITY, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times
 
 __all__ = [
     "CONTROL_COLUMNS",
@@ -53,6 +53,12 @@ class Batch:
     @property
     def insert_only(self) -> bool:
         return self.is_adjust is None
+
+    @property
+    def latest_end(self) -> int:
+        """The latest finite end that a row has or gets; `MIN_TIME` where there is none."""
+        ends = [self.end] if self.new_end is None else [self.end, self.new_end]
+        return max(int(end[end != INFINITY].max(initial=MIN_TIME)) for end in ends)
 
     @property
     def sync(self) -> Times:

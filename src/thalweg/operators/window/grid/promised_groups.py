@@ -179,11 +179,10 @@ class PromisedGroupsKernel(Operator, WritesLetters):
 
     def _horizon(self, batch: Batch) -> int:
         """The largest finite time seen."""
-        finite = batch.end[batch.end != INFINITY]
         return max(
             self._release.horizon,
             self._watermark if self._watermark != INFINITY else MIN_TIME,
-            int(finite.max(initial=MIN_TIME)),
+            batch.latest_end,
         )
 
     def _bounded(self, batch: Batch) -> Progress:

@@ -37,7 +37,7 @@ from thalweg.model.delta import Delta
 from thalweg.model.names import internal
 from thalweg.model.progress import Progress
 from thalweg.model.rows import Bools, Codes, Rows, encode, used_codes
-from thalweg.model.time import INFINITY, MIN_TIME, Times
+from thalweg.model.time import INFINITY, MIN_TIME, Times, greatest
 from thalweg.operators.base import Slices
 from thalweg.operators.consistency import Consistency
 from thalweg.operators.window.modules.count_instants import CountInstants
@@ -116,10 +116,8 @@ class WindowApplyKernel(ModuleKernel):
     def _see(self, batch: Batch) -> None:
         """Note the largest finite time, and whether a row has no end."""
         if len(batch):
-            finite = batch.end[batch.end != INFINITY]
-            self._endless |= len(finite) < len(batch)
-            latest = int(batch.start.max()) + 1
-            self._horizon = max(self._horizon, latest, int(finite.max(initial=MIN_TIME)))
+            self._endless |= greatest(batch.end) == INFINITY
+            self._horizon = max(self._horizon, greatest(batch.start) + 1, batch.latest_end)
         if self._frontier.cti != INFINITY:
             self._horizon = max(self._horizon, self._frontier.cti)
 
