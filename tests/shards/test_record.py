@@ -279,7 +279,7 @@ def test_the_checkpoint_of_another_query_is_refused_with_the_difference(
     checkpoint: Checkpoint,
 ) -> None:
     checkpoint.run(0, 1)
-    with pytest.raises(StateError, match="Its buckets was 2, this query's is 4"):
+    with pytest.raises(StateError, match="Its buckets: 2; of this query: 4"):
         checkpoint.check(QUERY.with_facts({"buckets": 4}))
 
 

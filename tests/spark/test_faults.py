@@ -74,14 +74,17 @@ def test_a_checkpoint_of_another_query_is_refused(three: Path) -> None:
     with pytest.raises(
         StateError,
         match=(
-            r"the checkpoint belongs to another query\. Its fragments was .*, this query's is"
-            r" .*'rates'"
+            r"the checkpoint belongs to another query\. Its inputs and their keys: events by key;"
+            r" of this query: .*rates by"
         ),
     ):
         run(three, query(three, "priced"))
     with pytest.raises(
         StateError,
-        match=r"the checkpoint belongs to another query\. Its consistency was 'speculative'",
+        match=(
+            r"the checkpoint belongs to another query\. Its consistency: speculative; of this"
+            r" query: final"
+        ),
     ):
         run(three, consistency="final")
     other = ts.from_files(

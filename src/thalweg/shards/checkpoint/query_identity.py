@@ -98,4 +98,21 @@ def _as_read(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     key = next(key for key in sorted({*before, *now}) if before.get(key) != now.get(key))
-    return f"Its {key} was {before.get(key)!r}, this query's is {now.get(key)!r}."
+    what = "inputs and their keys" if key == "fragments" else key
+    was, is_ = _shown(key, before.get(key)), _shown(key, now.get(key))
+    return f"Its {what}: {was}; of this query: {is_}."
+
+
+def _shown(key: str, fact: Any) -> str:
+    """A fact in words; what each fragment reads as `stream by keys`, fragment by fragment.
+
+    >>> _shown("fragments", {"0": [["events", None, ["key"]]], "1": [["x0", 0, []]]})
+    'events by key, then x0'
+    """
+    if key != "fragments" or fact is None:
+        return str(fact)
+    fragments = [
+        " and ".join(name + (f" by {', '.join(keys)}" if keys else "") for name, _, keys in inputs)
+        for inputs in fact.values()
+    ]
+    return ", then ".join(fragments)
