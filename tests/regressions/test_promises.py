@@ -11,6 +11,7 @@ import thalweg as tw
 from thalweg import adjust, cti, insert
 from thalweg.errors import LifetimeError
 from thalweg.model import (
+    INFINITY,
     Element,
     Insert,
     batches_of,
@@ -274,3 +275,21 @@ def test_a_later_end_and_the_end_of_its_group_may_come_together(
     out += engine.finish()
     assert first_violation_in_batches(out) is None
     assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"s": [insert(row, 21, 41)]})
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+@pytest.mark.parametrize(("size", "hop"), [(10, 10), (20, 5), (5, 12)])
+@pytest.mark.parametrize("form", _hopping_forms(1, 1))
+def test_a_row_that_loses_its_end_and_a_later_promise_for_its_group_may_come_together(
+    form: str, size: int, hop: int, consistency: str
+) -> None:
+    """The group is promised as far as times have come, like that of a row that came endless."""
+    query = _hopping_forms(size, hop)[form]
+    row, other = {"k": "a", "v": 1}, insert({"k": "b", "v": 2}, 80, 83)
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("s", insert(row, 0, 5))
+    out += engine.push("s", [tw.adjust(row, 0, 5, INFINITY), cti(50, {"k": "a"})])
+    out += engine.push("s", [other, cti(40), tw.adjust(row, 0, INFINITY, 60)])
+    out += engine.finish()
+    assert first_violation_in_batches(out) is None
+    assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"s": [insert(row, 0, 60), other]})

@@ -57,8 +57,19 @@ class Batch:
     @property
     def latest_end(self) -> int:
         """The latest finite end that a row has or gets; `MIN_TIME` where there is none."""
-        ends = [self.end] if self.new_end is None else [self.end, self.new_end]
+        ends = self._ends()
         return max(int(end[end != INFINITY].max(initial=MIN_TIME)) for end in ends)
+
+    @property
+    def has_endless(self) -> bool:
+        """Whether a row comes without an end, loses its end or gets one."""
+        return any(bool((end == INFINITY).any()) for end in self._ends())
+
+    def _ends(self) -> list[Times]:
+        """The ends that rows have, and those that adjusts give them."""
+        if self.is_adjust is None or self.new_end is None:
+            return [self.end]
+        return [self.end, self.new_end[self.is_adjust]]
 
     @property
     def sync(self) -> Times:

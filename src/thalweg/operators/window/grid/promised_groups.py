@@ -95,7 +95,7 @@ class PromisedGroupsKernel(Operator, WritesLetters):
             self._set_apart()
         if len(batch):
             self._watermark = max(self._watermark, greatest(batch.start))
-            self._release.endless |= greatest(batch.end) == INFINITY
+            self._release.endless |= batch.has_endless
         news = {
             scope: time
             for scope, time in promised.scoped.items()

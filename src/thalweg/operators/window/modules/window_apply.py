@@ -116,7 +116,7 @@ class WindowApplyKernel(ModuleKernel):
     def _see(self, batch: Batch) -> None:
         """Note the largest finite time, and whether a row has no end."""
         if len(batch):
-            self._endless |= greatest(batch.end) == INFINITY
+            self._endless |= batch.has_endless
             self._horizon = max(self._horizon, greatest(batch.start) + 1, batch.latest_end)
         if self._frontier.cti != INFINITY:
             self._horizon = max(self._horizon, self._frontier.cti)
