@@ -293,3 +293,27 @@ def test_a_row_that_loses_its_end_and_a_later_promise_for_its_group_may_come_tog
     out += engine.finish()
     assert first_violation_in_batches(out) is None
     assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"s": [insert(row, 0, 60), other]})
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+@pytest.mark.parametrize("left_columns", ["k", ("k", "v")])
+def test_a_side_whose_groups_the_common_promise_has_passed_names_no_groups(
+    left_columns: str | tuple[str, str], consistency: str
+) -> None:
+    """Both sides promise for groups over different columns; once the left has none that are ahead,
+    the groups of the join are those of the right."""
+    columns = {"k": "int64", "v": "int64"}
+    left = tw.source("left", columns, group_ctis=left_columns)
+    right = tw.source("right", columns, group_ctis="v")
+    query = left.join(right, ["k", "v"])
+    named = dict.fromkeys([left_columns] if isinstance(left_columns, str) else left_columns, 1)
+    row = {"k": 1, "v": 2}
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("left", [cti(3), cti(13, named), cti(13)])
+    out += engine.push("right", [cti(3), cti(10, {"v": 1})])
+    out += engine.push("right", insert(row, 5, 30)) + engine.push("right", cti(6))
+    out += engine.push("left", insert(row, 13, 40)) + engine.finish()
+    assert first_violation_in_batches(out) is None
+    scopes = [e.scope for e in tw.elements_of(out) if isinstance(e, tw.Cti) and e.scope]
+    assert scopes == [{"v": 1}]
+    assert tw.cht(list(tw.elements_of(out))) == [(13, 30, row)]

@@ -170,7 +170,7 @@ class Progress:
             return Progress(cti, column_promises=column_promises)
         if self.scoped and other.scoped and self.scope_columns != other.scope_columns:
             return Progress(cti, column_promises=column_promises)
-        columns = self.scope_columns or other.scope_columns
+        columns = self.scope_columns if self.scoped else other.scope_columns
         scopes = set(self.scoped) | set(other.scoped)
         return Progress(
             cti,
