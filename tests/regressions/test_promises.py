@@ -317,3 +317,33 @@ def test_a_side_whose_groups_the_common_promise_has_passed_names_no_groups(
     scopes = [e.scope for e in tw.elements_of(out) if isinstance(e, tw.Cti) and e.scope]
     assert scopes == [{"v": 1}]
     assert tw.cht(list(tw.elements_of(out))) == [(13, 30, row)]
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+@pytest.mark.parametrize("revise", ["every", "leader"])
+def test_a_merge_that_revises_early_does_not_count_as_one_that_never_revises(
+    revise: str, consistency: str
+) -> None:
+    """The rows that the first input has shown are taken back when the second one leads, and come
+    again with it; final answers wait for that."""
+    one, two = (
+        tw.source(name, VALUE, payload_start_key=True, insert_only=True) for name in ("one", "two")
+    )
+    query = tw.merge(one, two, level="R3", revise=revise)  # type: ignore[arg-type]
+    row = insert({"v": 0}, 22, 40)
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("one", row) + engine.push("two", cti(22)) + engine.push("two", row)
+    out += engine.push("two", cti(50)) + engine.finish()
+    assert first_violation_in_batches(out) is None
+    elements = list(tw.elements_of(out))
+    assert tw.cht(elements) == [(22, 40, {"v": 0})]
+    revised = any(isinstance(element, tw.Adjust) for element in elements)
+    assert not (revised and (query.node.properties.insert_only or consistency == "final"))
+
+
+def test_a_batch_without_a_promise_makes_none_for_starts_that_are_computed() -> None:
+    query = tw.source("s", VALUE).alter_lifetime(start="_start + 3", duration=9)
+    engine = tw.Engine(query, strategy="k-batching", k=3)
+    out = engine.push("s", cti(5))
+    out += engine.push("s", [tw.point({"v": 1}, at) for at in (5, 8, 9, 6)]) + engine.finish()
+    assert first_violation_in_batches(out) is None

@@ -63,7 +63,7 @@ class Merge(ManyRowsOperator):
         self._settle(
             first,
             StreamProperties(
-                insert_only=all(each.insert_only for each in properties),
+                insert_only=all(each.insert_only for each in properties) and self._follows_ctis,
                 unique_start=all(each.unique_start for each in properties) and len(keys) == 1,
                 payload_start_key=all(each.payload_start_key for each in properties),
                 group_keys=properties[0].group_keys if len(keys) == 1 else (),
@@ -87,7 +87,13 @@ class Merge(ManyRowsOperator):
 
     @cached_property
     def never_revises(self) -> bool:
-        return all(stream.never_revises for stream in self.streams)
+        return self._follows_ctis and all(stream.never_revises for stream in self.streams)
+
+    @property
+    def _follows_ctis(self) -> bool:
+        """Whether a row that is shown changes only where a CTI makes it necessary: inputs that
+        agree and never revise then give an answer that does not either."""
+        return self.policy.revise == "lazy" or self.level in ("R0", "R1", "R2")
 
     def useful_promises(self, output_grid: Grid | None) -> Grid | None:
         return output_grid if self.policy.lag == 0 else None
