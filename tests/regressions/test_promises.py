@@ -18,6 +18,7 @@ from thalweg.model import (
     first_violation,
     first_violation_in_batches,
 )
+from thalweg.model.punctuation import before, punctuation, within
 
 VALUE = {"v": "int64"}
 
@@ -347,3 +348,43 @@ def test_a_batch_without_a_promise_makes_none_for_starts_that_are_computed() -> 
     out = engine.push("s", cti(5))
     out += engine.push("s", [tw.point({"v": 1}, at) for at in (5, 8, 9, 6)]) + engine.finish()
     assert first_violation_in_batches(out) is None
+
+
+BEHIND_TWO_INPUTS = {
+    "join": lambda joined: joined,
+    "distinct": lambda joined: joined.distinct(),
+    "anti join": lambda joined: joined.anti_join(joined.where("v > 2"), ["k", "v"]),
+    "snapshot": lambda joined: joined.group_by("k", "v").snapshot().aggregate(n=tw.count()),
+    "sums": lambda joined: joined.group_by("k", "v").tumbling(5).aggregate(n=tw.count()),
+    "largest": lambda joined: joined.group_by("k", "v").hopping(6, 3).aggregate(n=tw.max_("v")),
+    "module": lambda joined: joined.group_by("k", "v").tumbling(5).apply("median", "v"),
+    "two levels": lambda joined: (
+        joined.group_by("k", "v").tumbling(4).two_level(4).aggregate(n=tw.count())
+    ),
+}
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "final"])
+@pytest.mark.parametrize("name", BEHIND_TWO_INPUTS)
+def test_the_groups_of_a_join_may_come_to_be_named_by_other_columns(
+    name: str, consistency: str
+) -> None:
+    """The areas of the left go by v; when the left has ended, groups of the right by k and v."""
+    columns = {"k": "int64", "v": "int64"}
+    left = tw.source("left", columns, group_ctis="v", insert_only=True)
+    right = tw.source("right", columns, group_ctis=("k", "v"), insert_only=True)
+    alone = {"k": tw.col("k"), "v": tw.col("v")}
+    pairs = {"k": tw.col("l.k"), "v": tw.col("l.v")}
+    joined = left.join(
+        right, ["k", "v"], how="full", select=pairs, left_only=alone, right_only=alone
+    )
+    query = BEHIND_TWO_INPUTS[name](joined)
+    rows = [insert({"k": k, "v": v}, 3, 9) for k in (1, 2) for v in (1, 2)]
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("left", rows)
+    out += engine.punctuate("left", punctuation(ts=before(2), v=within(1, 3)))
+    out += engine.push("left", cti(None, {"v": 1}))
+    out += engine.push("right", [cti(16), cti(26, {"k": 1, "v": 1})])
+    out += engine.push("left", cti(None)) + engine.finish()
+    assert first_violation_in_batches(out) is None
+    assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"left": rows, "right": []})

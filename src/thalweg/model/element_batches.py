@@ -178,8 +178,9 @@ def elements_of(batches: Iterable[Batch]) -> Iterator[Element]:
             else:
                 yield Insert(payload, start, end)
         now = batch.progress
+        before = progress.naming(now.scope_columns)
         for scope, time in now.scoped.items():
-            if time > progress.of(scope):
+            if time > before.of(scope):
                 yield Cti(time, dict(zip(now.scope_columns, scope, strict=True)))
         if now.cti > progress.cti:
             yield Cti(min(now.cti, INFINITY))

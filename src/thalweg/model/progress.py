@@ -205,6 +205,11 @@ class Progress:
             return Progress(self.cti)
         return self
 
+    def naming(self, columns: tuple[str, ...]) -> Progress:
+        """The same where its groups are named by these columns, otherwise without groups: a promise
+        of two inputs may come to name its groups by other columns, as one of them goes on."""
+        return self if self.scope_columns == columns else self.without_groups()
+
     def with_column_promises(self, column_promises: ColumnPromises) -> Progress:
         """The same with other promises over columns."""
         return Progress(

@@ -53,6 +53,7 @@ def newly_promised(before: Progress, now: Progress) -> dict[Scope, int]:
     has passed."""
     if before is now or not now.scoped:
         return {}
+    before = before.naming(now.scope_columns)
     return {
         scope: time
         for scope, time in now.scoped.items()
@@ -87,6 +88,7 @@ def newly_promised_groups(
 ) -> tuple[Codes, Times] | None:
     """The groups of an index, keyed by `fields`, whose promise has moved by itself: group and time.
     Promises name them by `columns`."""
+    before = before.naming(now.scope_columns)
     promised = newly_promised(before, now)
     if now.areas is before.areas or not now.areas:
         return promised_groups(index, fields, columns, promised) if promised else None

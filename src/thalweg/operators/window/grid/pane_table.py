@@ -279,6 +279,7 @@ class TablePanesKernel(Operator):
         self._promised_so_far = before.advance(
             Progress(progress.cti, progress.scope_columns, named, areas=areas)
         )
+        before = before.naming(progress.scope_columns)
         news = {scope: time for scope, time in named.items() if time > before.of(scope)}
         return news, NO_AREAS if areas == last.areas else areas
 

@@ -96,11 +96,8 @@ class PromisedGroupsKernel(Operator, WritesLetters):
         if len(batch):
             self._watermark = max(self._watermark, greatest(batch.start))
             self._release.endless |= batch.has_endless
-        news = {
-            scope: time
-            for scope, time in promised.scoped.items()
-            if time > self._progress.of(scope)
-        }
+        known = self._progress.naming(promised.scope_columns)
+        news = {scope: time for scope, time in promised.scoped.items() if time > known.of(scope)}
         before, self._progress = self._progress, self._progress.merge(promised)
         self._watermark = max(self._watermark, self._progress.cti)
         progress = self._bounded(batch)
