@@ -388,3 +388,22 @@ def test_the_groups_of_a_join_may_come_to_be_named_by_other_columns(
     out += engine.push("left", cti(None)) + engine.finish()
     assert first_violation_in_batches(out) is None
     assert tw.cht(list(tw.elements_of(out))) == tw.table(query, {"left": rows, "right": []})
+
+
+@pytest.mark.parametrize("consistency", ["speculative", "eager", "final"])
+def test_a_common_promise_behind_renamed_columns_leaves_the_groups_that_have_ended(
+    consistency: str,
+) -> None:
+    """Rows of a group that the left has ended are forgotten; they may still change on the right."""
+    columns = {"k": "int64", "v": "int64"}
+    left = tw.source("left", columns, group_ctis="k", insert_only=True)
+    right = tw.source("right", columns, insert_only=True)
+    query = left.rename(k="key").join(right.edges("k"), {"key": "k"}, endless="right")
+    rows = [insert({"k": 1, "v": 0}, 1, 10), insert({"k": 1, "v": 1}, 22, 24)]
+    engine = tw.Engine(query, consistency=consistency)
+    out = engine.push("right", rows[0])
+    for promise in (cti(1, {"k": 2}), cti(None, {"k": 1}), cti(12)):
+        out += engine.push("left", promise)
+    out += engine.push("right", rows[1]) + engine.finish()
+    assert first_violation_in_batches(out) is None
+    assert tw.cht(list(tw.elements_of(out))) == []

@@ -80,6 +80,10 @@ class Progress:
         """Both promises together: the later of the two, group by group."""
         if later is self or later is NO_PROGRESS:
             return self
+        if later.scope_columns not in (self.scope_columns, ()) and not (
+            later.speaks_of_groups or later.group_column_promises
+        ):  # it names no group: by which columns it would says nothing
+            later = Progress(later.cti, column_promises=later.column_promises)
         merged = self._merged(later)
         if self.areas.entries or later.areas.entries:
             merged = self._with_areas(merged, later)
