@@ -342,14 +342,6 @@ def test_a_merge_that_revises_early_does_not_count_as_one_that_never_revises(
     assert not (revised and (query.node.properties.insert_only or consistency == "final"))
 
 
-def test_a_batch_without_a_promise_makes_none_for_starts_that_are_computed() -> None:
-    query = tw.source("s", VALUE).alter_lifetime(start="_start + 3", duration=9)
-    engine = tw.Engine(query, strategy="k-batching", k=3)
-    out = engine.push("s", cti(5))
-    out += engine.push("s", [tw.point({"v": 1}, at) for at in (5, 8, 9, 6)]) + engine.finish()
-    assert first_violation_in_batches(out) is None
-
-
 BEHIND_TWO_INPUTS = {
     "join": lambda joined: joined,
     "distinct": lambda joined: joined.distinct(),

@@ -62,8 +62,8 @@ class LeastValue:
         """The least value where only the starts of rows have a promise."""
         if cti == INFINITY:
             return INFINITY
-        if not self._rises or (cti == MIN_TIME and "_start" in self._read):
-            return MIN_TIME  # of a batch that says nothing, nothing follows
+        if not self._rises:
+            return MIN_TIME
         return self._value([cti if name == "_start" else MIN_TIME for name in self._read])
 
     def under(self, progress: Progress) -> int:
